@@ -1,0 +1,1 @@
+"""What a run says: pure functions from measured times to findings and verdicts."""

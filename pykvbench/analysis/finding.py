@@ -1,0 +1,136 @@
+"""What analysis returns: findings, one result a cell, and the document that every command prints as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+KINDS = (
+    "spike",
+    "regime",
+    "intermittent",
+    "periodic",
+    "step",
+    "comb",
+    "first-visit",
+    "state",
+    "drift",
+    "unstable",
+    "wrong-result",
+    "memory-growth",
+)
+VERDICTS = ("smooth", "unresolved", "state", "non-monotonic")  # least to most telling: a run's verdict is its cells' last
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it should be, with the lengths it covers and how sure we are.
+
+    `lengths` is (first, last), inclusive. `ratio` is cost over the cost expected there (None where a ratio means
+    nothing). `votes` is "5/5" where sweeps voted. `confidence` is "confirmed" or "apparent". `cause` is filled in by
+    attribution. `note` is one plain sentence.
+    """
+
+    kind: str
+    lengths: tuple[int, int]
+    ratio: float | None
+    votes: str | None
+    p: float | None
+    confidence: str
+    note: str
+    cause: str | None = None
+    cell: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The finding as it stands in the JSON document."""
+        return {
+            "kind": self.kind,
+            "lengths": list(self.lengths),
+            "ratio": self.ratio,
+            "votes": self.votes,
+            "p": self.p,
+            "confidence": self.confidence,
+            "cause": self.cause,
+            "note": self.note,
+            "cell": self.cell,
+        }
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One cell's cost at every length, in ns: what tables and plots are made of. Arrays run over `lengths`."""
+
+    lengths: Ints  # [n]
+    sweeps_ns: Floats  # [sweeps, n] visit medians, NaN where a visit is missing
+    median_ns: Floats  # [n] over sweeps
+    baseline_ns: Floats  # [n] the cheapest cost of this length or any longer one
+    first_ns: Floats | None  # [n] median over sweeps of the first call, None for a plain table
+    dispatch_ns: Floats | None  # [n] median host time until the step's call returned
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What one cell's visits say."""
+
+    cell: str
+    verdict: str
+    findings: tuple[Finding, ...]
+    limit_of_detection: float | None  # smallest ratio this run would have confirmed; None when it could not have
+    smallest_p: float | None  # smallest p-value all sweeps agreeing could have reached
+    notes: tuple[str, ...]
+    curve: Curve
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run or a table says, over all its cells."""
+
+    cells: tuple[CellResult, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """The most telling verdict among the cells."""
+        return max((cell.verdict for cell in self.cells), key=VERDICTS.index, default="unresolved")
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All cells' findings in order."""
+        return tuple(finding for cell in self.cells for finding in cell.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of `analyze --json`, `attn --json` and `decode --json`, schema 1.
+
+        With several cells the limit is that of the least sensitive one, and each cell's own stands under "cells".
+        """
+        limits = [cell.limit_of_detection for cell in self.cells]
+        ps = [cell.smallest_p for cell in self.cells]
+        return {
+            "schema": 1,
+            "verdict": self.verdict,
+            "findings": [finding.to_json() for finding in self.findings],
+            "limit_of_detection": _largest(limits),
+            "smallest_p": _largest(ps),
+            "notes": list(self.notes) + [note for cell in self.cells for note in cell.notes],
+            "cells": [
+                {
+                    "cell": cell.cell,
+                    "verdict": cell.verdict,
+                    "limit_of_detection": cell.limit_of_detection,
+                    "smallest_p": cell.smallest_p,
+                }
+                for cell in self.cells
+            ],
+        }
+
+
+def _largest(values: list[float | None]) -> float | None:
+    """The largest, or None when any is None: one cell that cannot tell makes the run unable to tell."""
+    known = [value for value in values if value is not None]
+    return max(known) if known and len(known) == len(values) else None

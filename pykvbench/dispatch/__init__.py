@@ -1,0 +1,1 @@
+"""Pure, version-tagged rules: which kernel a shape takes, and at which lengths that changes."""

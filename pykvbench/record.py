@@ -1,0 +1,267 @@
+"""The run file: append-only JSON lines with raw nanoseconds; everything after measuring is a function of it.
+
+Schema 1, one object a line, told apart by "kind":
+
+header      schema, pykvbench, command, argv, seed, plan, cells, machine, clock, notes
+visit       cell, sweep, process, order, length, at (ns since the run began), gap (ns since the previous visit ended),
+            first and second ([dispatch, total]), dispatch and total (ns a sample), error (numerics, against the float64
+            reference), correct, memory (bytes by name), cpu (ns), switches ([voluntary, involuntary])
+event       event (its name), at, and what it is about: cell, sweep, process, length, detail
+end         status: complete, interrupted or incomplete
+
+Readers ignore keys they do not know. No host name, user name, path or serial number is ever written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pykvbench.cell import Cell
+from pykvbench.errors import RunFileError, UsageError
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Visits:
+    """All visits of a run as columns, in the order of the file; row i is one visit."""
+
+    cell: npt.NDArray[np.int64]
+    sweep: npt.NDArray[np.int64]
+    process: npt.NDArray[np.int64]
+    order: npt.NDArray[np.int64]
+    length: npt.NDArray[np.int64]
+    at: npt.NDArray[np.int64]  # ns since the run began
+    gap: npt.NDArray[np.int64]  # ns since the previous visit of the process ended
+    first: npt.NDArray[np.int64]  # [n, 2] dispatch and total of the first call, ns
+    second: npt.NDArray[np.int64]  # [n, 2] of the second call
+    dispatch: npt.NDArray[np.int64]  # [n, K] of the steady samples
+    total: npt.NDArray[np.int64]  # [n, K] of the steady samples
+    error: npt.NDArray[np.float64]  # largest relative error against the reference
+    correct: npt.NDArray[np.bool_]
+    memory: dict[str, npt.NDArray[np.float64]]  # bytes by counter, NaN where a visit lacks it
+
+    def __len__(self) -> int:
+        return len(self.cell)
+
+    def of_cell(self, index: int) -> Visits:
+        """The visits of one cell."""
+        rows = self.cell == index
+        columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        return Visits(**columns, memory={name: values[rows] for name, values in self.memory.items()})
+
+
+_COLUMNS = tuple(name for name in Visits.__dataclass_fields__ if name != "memory")
+_SCALARS = ("cell", "sweep", "process", "order", "length", "at", "gap")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run file, read."""
+
+    header: dict[str, Any]
+    cells: tuple[Cell, ...]
+    visits: Visits
+    trajectories: tuple[dict[str, Any], ...]
+    events: tuple[dict[str, Any], ...]
+    end: dict[str, Any] | None
+    notes: tuple[str, ...]
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """The plan as the header states it: lengths, sweeps, samples, warm-up."""
+        plan = self.header.get("plan")
+        return plan if isinstance(plan, dict) else {}
+
+
+class RunWriter:
+    """Appends to a run file; each line is handed to the system before the call returns."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    @classmethod
+    def create(cls, path: Path) -> RunWriter:
+        """Start a new run file; refuses to touch one that exists."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return cls(open(path, "xb", buffering=0))
+        except FileExistsError:
+            raise UsageError(f"{path} exists; name another file with -o, or continue it with --resume {path}.") from None
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written ({error.strerror}); name another file with -o.") from None
+
+    @classmethod
+    def append(cls, path: Path) -> RunWriter:
+        """Go on with a run file that was cut off, dropping an unfinished last line."""
+        try:
+            file = open(path, "r+b", buffering=0)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be continued ({error.strerror}); start a new run with -o.") from None
+        size = file.seek(0, os.SEEK_END)
+        file.truncate(_end_of_last_line(file, size))
+        file.seek(0, os.SEEK_END)
+        return cls(file)
+
+    def write(self, kind: str, values: Mapping[str, Any]) -> None:
+        """Append one line."""
+        self.write_lines(encode(kind, values))
+
+    def write_lines(self, lines: bytes) -> None:
+        """Append lines that `encode` made, a worker's for example."""
+        view = memoryview(lines)
+        while view:
+            view = view[self._file.write(view) :]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def encode(kind: str, values: Mapping[str, Any]) -> bytes:
+    """One line of a run file."""
+    return json.dumps({"kind": kind, **values}, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+def read(path: str | os.PathLike[str]) -> Run:
+    """Read a run file, also one that was cut off in its last line or has damaged lines, with a note for each loss.
+
+    Raises RunFileError when the file cannot be read or does not begin with a run's header.
+    """
+    try:
+        with open(path, "rb") as file:
+            return _read_lines(file, str(path))
+    except OSError as error:
+        raise RunFileError(f"{path} cannot be read ({error.strerror}); name a run file or a CSV table.") from None
+
+
+def is_run(first_line: bytes) -> bool:
+    """Whether a file that begins with this line is a run file (and not, say, a CSV table)."""
+    return first_line.lstrip().startswith(b"{")
+
+
+@dataclass
+class _Columns:
+    """Grows while the file streams by; machine arrays keep a million visits below a few hundred bytes each."""
+
+    scalars: dict[str, array[int]] = field(default_factory=lambda: {name: array("q") for name in _SCALARS})
+    first: array[int] = field(default_factory=lambda: array("q"))
+    second: array[int] = field(default_factory=lambda: array("q"))
+    dispatch: array[int] = field(default_factory=lambda: array("q"))
+    total: array[int] = field(default_factory=lambda: array("q"))
+    error: array[float] = field(default_factory=lambda: array("d"))
+    correct: array[int] = field(default_factory=lambda: array("b"))
+    memory: dict[str, array[float]] = field(default_factory=dict)
+    samples: int = 0
+
+    def add(self, line: dict[str, Any], cells: int) -> None:
+        """Append one visit; raises KeyError, TypeError, ValueError or OverflowError when it is not one."""
+        scalars = [int(line[name]) for name in _SCALARS]
+        first, second, dispatch, total = (_times(line[name]) for name in ("first", "second", "dispatch", "total"))
+        samples = self.samples or len(total)
+        if not 0 <= scalars[0] < cells or scalars[4] < 1 or len(first) != 2 or len(second) != 2:
+            raise ValueError("out of range")
+        if not samples or len(total) != samples or len(dispatch) != samples or not all(value > 0 for value in total):
+            raise ValueError("samples")
+        error = float("nan") if line["error"] is None else float(line["error"])
+        rows = len(self.error)
+        for name, value in zip(_SCALARS, scalars):
+            self.scalars[name].append(value)
+        self.samples = samples
+        self.first.extend(first)
+        self.second.extend(second)
+        self.dispatch.extend(dispatch)
+        self.total.extend(total)
+        self.error.append(error)
+        self.correct.append(bool(line["correct"]))
+        counters = line.get("memory") or {}
+        for name in counters.keys() - self.memory.keys():
+            self.memory[str(name)] = array("d", [float("nan")] * rows)
+        for name, column in self.memory.items():
+            column.append(float(counters.get(name, "nan")))
+
+    def visits(self) -> Visits:
+        """The columns as arrays."""
+        samples = self.samples or 1
+        return Visits(
+            **{name: np.asarray(column, dtype=np.int64) for name, column in self.scalars.items()},
+            first=np.asarray(self.first, dtype=np.int64).reshape(-1, 2),
+            second=np.asarray(self.second, dtype=np.int64).reshape(-1, 2),
+            dispatch=np.asarray(self.dispatch, dtype=np.int64).reshape(-1, samples),
+            total=np.asarray(self.total, dtype=np.int64).reshape(-1, samples),
+            error=np.asarray(self.error, dtype=np.float64),
+            correct=np.asarray(self.correct, dtype=np.bool_),
+            memory={name: np.asarray(column, dtype=np.float64) for name, column in self.memory.items()},
+        )
+
+
+def _times(values: list[Any]) -> list[int]:
+    times = [int(value) for value in values]
+    if any(not 0 <= value < 2**62 for value in times):
+        raise ValueError("not a time")
+    return times
+
+
+def _read_lines(file: Iterable[bytes], name: str) -> Run:
+    lines = iter(file)
+    first = next(lines, b"")
+    header, cells = _read_header(first, name)
+    columns = _Columns()
+    trajectories: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
+    end: dict[str, Any] | None = None
+    notes: list[str] = []
+    damaged = 0
+    for line in lines:
+        if not line.endswith(b"\n"):
+            notes.append("The last line was cut off and is left out; the run was interrupted while writing.")
+            break
+        try:
+            value = json.loads(line)
+            kind = value["kind"]
+            if kind == "visit":
+                columns.add(value, len(cells))
+            elif kind == "trajectory":
+                trajectories.append(value)
+            elif kind == "event":
+                events.append({**value, "event": str(value["event"])})
+            elif kind == "end":
+                end = value
+        except (ValueError, KeyError, TypeError, OverflowError, AttributeError, RecursionError):
+            damaged += 1
+    if damaged:
+        notes.append(f"{damaged} damaged line{'s' if damaged > 1 else ''} could not be read and {'are' if damaged > 1 else 'is'} left out.")
+    if end is None:
+        notes.append("The run has no end line: it was killed or is still going on; what was measured is analysed.")
+    return Run(header, cells, columns.visits(), tuple(trajectories), tuple(events), end, tuple(notes))
+
+
+def _read_header(line: bytes, name: str) -> tuple[dict[str, Any], tuple[Cell, ...]]:
+    if not line.strip():
+        raise RunFileError(f"{name} is empty; name a run file that pykvbench wrote, or a CSV table of lengths and times.")
+    try:
+        header = json.loads(line)
+        if header["kind"] != "header":
+            raise ValueError
+        schema = int(header["schema"])
+        cells = tuple(Cell.from_json(value) for value in header["cells"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise RunFileError(f"{name} is not a pykvbench run file; name one that `pykvbench attn` or `decode` wrote.") from None
+    if schema > SCHEMA:
+        raise RunFileError(f"{name} has schema {schema} and this pykvbench reads up to {SCHEMA}; upgrade pykvbench.")
+    return header, cells
+
+
+def _end_of_last_line(file: IO[bytes], size: int) -> int:
+    file.seek(max(0, size - (1 << 20)))
+    tail = file.read(1 << 20)
+    return size - len(tail) + tail.rfind(b"\n") + 1

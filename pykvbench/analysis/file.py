@@ -1,0 +1,44 @@
+"""Any file that can be analysed: a run file, or a plain table of lengths and times."""
+
+from __future__ import annotations
+
+import os
+
+from pykvbench import record
+from pykvbench.analysis.finding import Result
+from pykvbench.analysis.series import analyze_series
+from pykvbench.analysis.table import read_table
+from pykvbench.analysis.verdict import analyze_run
+from pykvbench.errors import RunFileError
+from pykvbench.record import Run
+
+
+def analyze_file(path: str | os.PathLike[str], min_ratio: float = 1.10) -> tuple[Run | None, Result]:
+    """Analyse a run file or a CSV table; the run is None for a table.
+
+    Raises RunFileError, with the remedy, for anything that is neither.
+    """
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(1 << 22)
+    except OSError as error:
+        raise RunFileError(f"{path} cannot be read ({error.strerror}); name a run file or a CSV table.") from None
+    if not record.is_run(first):
+        return None, analyze_series(read_table(path), min_ratio)
+    run = record.read(path)
+    return run, analyze_run(run, min_ratio)
+
+
+def describe(run: Run | None) -> tuple[str, ...]:
+    """Lines that say what was measured and how: geometry, plan, and every default that applied."""
+    if run is None:
+        return ()
+    plan, shape = run.plan, run.cells[0].geometry
+    grouped = f" sharing {shape.num_kv_heads} KV heads" if shape.queries_per_kv_head > 1 else ""
+    layers = f"{shape.num_layers} layer{'s' if shape.num_layers > 1 else ''}"
+    batch = f", batch {shape.batch}" if shape.batch > 1 else ""
+    return (
+        f"{layers}, {shape.num_heads} heads x {shape.head_dim}{grouped}{batch}",
+        f"lengths {plan.get('lengths')}, {plan.get('sweeps')} sweeps x {plan.get('samples')} samples, shuffled order, "
+        f"fresh process each, seed {run.header.get('seed')}",
+    )

@@ -1,0 +1,100 @@
+"""A driver whose device takes exactly the time it is told to: ground truth for everything that measures and analyses."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+
+import numpy as np
+import numpy.typing as npt
+
+from pykvbench import _timer
+from pykvbench._simulated_device import Device
+from pykvbench.cell import Cell
+from pykvbench.drivers import numpy_driver
+from pykvbench.drivers.driver import Driver
+from pykvbench.drivers.program import Cost, Program, parse_program
+from pykvbench.errors import DriverError
+
+
+class Decoder:
+    """Steps through lengths on a simulated device."""
+
+    def __init__(self, cell: Cell, seed: int, program: Program, process: int, began_ns: int) -> None:
+        self.geometry = cell.geometry
+        self.seed = seed
+        self.program = program
+        self.began_ns = began_ns
+        self.device = Device()
+        self.rng = np.random.default_rng([seed, process, 7])
+        modes = np.random.default_rng([seed, process, 11])
+        self.costs = tuple(cost for cost in program.costs if modes.random() < cost.share)
+        self.calls: Counter[int] = Counter()
+        self.length = 0
+
+    def reset(self, length: int) -> None:
+        self.length = length
+
+    def advance(self) -> None:
+        pass
+
+    def step(self) -> int:
+        """Queue one step's work and return at once, except for the share that is the host's."""
+        self.length += 1
+        self.calls[self.length] += 1
+        self._fail(self.program.fault(self.length))
+        smooth = self.program.base_ns + self.program.slope_ns * self.length
+        smooth *= 1 + self.program.drift_per_minute * self._run_s() / 60
+        host, device = 0.0, smooth
+        for cost in self.costs:
+            if self._applies(cost):
+                if cost.where == "host":
+                    host += smooth * (cost.ratio - 1)
+                else:
+                    device *= cost.ratio
+        if self.program.noise:
+            device *= float(np.exp(self.program.noise * self.rng.standard_normal()))
+        if host > 0:
+            self.device.spin(int(host))
+        self.device.submit(int(device))
+        return self.length
+
+    def sync(self, result: int) -> None:
+        self.device.wait()
+
+    def outputs(self, result: int) -> npt.NDArray[np.float64]:
+        read = result + 1 if self.program.fault(result) == "wrong" else result
+        return np.asarray(numpy_driver.reference(self.geometry, [read], self.seed)[0], dtype=np.float64)
+
+    def _run_s(self) -> float:
+        return (_timer.now_ns() - self.began_ns) / 1e9
+
+    def _applies(self, cost: Cost) -> bool:
+        if not cost.covers(self.length) or (cost.where == "first" and self.calls[self.length] > 1):
+            return False
+        return cost.window_s is None or cost.window_s[0] <= self._run_s() < cost.window_s[1]
+
+    def _fail(self, fault: str | None) -> None:
+        if fault == "crash":
+            os.abort()
+        elif fault == "hang":
+            time.sleep(3600)
+        elif fault == "oom":
+            raise MemoryError(f"simulated: no memory for {self.length} keys")
+        elif fault == "error":
+            raise DriverError(f"simulated: the step over {self.length} keys failed")
+
+
+def open_driver(cell: Cell, seed: int, simulate: str | None, process: int, began_ns: int) -> Driver:
+    """A driver for the simulated device running the program `simulate`."""
+    decoder = Decoder(cell, seed, parse_program(simulate or ""), process, began_ns)
+    return Driver(
+        reset=decoder.reset,
+        advance=decoder.advance,
+        step=decoder.step,
+        sync=decoder.sync,
+        outputs=decoder.outputs,
+        memory=dict,
+        describe={"framework": "simulated", "device": "simulated device (a thread that takes the time it is told to)"},
+    )

@@ -1,0 +1,85 @@
+"""The parent's side of a worker: start it, hand it its task, read its lines, and make sure that it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from types import TracebackType
+from typing import IO, Any
+
+from pykvbench import _timer
+
+START_TIMEOUT_S = 300.0  # importing a framework and compiling its first kernels; a cold disk can take a minute
+
+
+class WorkerProcess:
+    """A fresh process for one sweep, from launch to its last line."""
+
+    def __init__(self, backend: str) -> None:
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "pykvbench.experiment.worker", backend],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            start_new_session=True,  # Ctrl-C reaches the parent alone, and the whole group can be killed
+            bufsize=0,
+        )
+        self._rest = b""
+
+    def __enter__(self) -> WorkerProcess:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.kill()
+
+    def send(self, task: dict[str, Any]) -> None:
+        """Hand over the task; a worker that is already dead is noticed when its lines are read."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.write(json.dumps(task).encode() + b"\n")
+
+    def lines(self, timeout_s: float) -> list[bytes] | None:
+        """The next complete lines; an empty list when the worker has ended, None when nothing came in time."""
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        deadline = _timer.now_ns() + int(timeout_s * 1e9)
+        while True:
+            left_s = (deadline - _timer.now_ns()) / 1e9
+            if left_s <= 0 or not select.select([descriptor], [], [], left_s)[0]:
+                return None
+            data = os.read(descriptor, 1 << 16)
+            if not data:
+                self._process.wait()
+                return []
+            lines = (self._rest + data).splitlines(keepends=True)
+            self._rest = lines.pop() if not lines[-1].endswith(b"\n") else b""
+            if lines:
+                return lines
+
+    def ending(self) -> str:
+        """How the ended worker ended: the signal's name, the exit status, or the last line of a traceback."""
+        status = self._process.wait()
+        if status < 0:
+            name = signal.Signals(-status).name
+            return name + (", probably by the system for lack of memory" if name == "SIGKILL" else "")
+        self._stderr.seek(0)
+        last = self._stderr.read()[-4000:].decode(errors="replace").strip().splitlines()
+        words = (last[-1] if last else "").split()
+        return f"exit status {status}" + (": " + " ".join("(path)" if "/" in word else word for word in words)[:300] if words else "")
+
+    def kill(self) -> None:
+        """End the worker and all that it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._stderr):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()

@@ -1,0 +1,208 @@
+"""The parent: launches one fresh process a sweep, watches it, and appends what it measures to the run file."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pykvbench import __version__, _timer
+from pykvbench.drivers.availability import require
+from pykvbench.drivers.numpy_driver import reference
+from pykvbench.errors import BackendUnavailable
+from pykvbench.experiment.plan import WARMUP_S, Plan
+from pykvbench.experiment.process import START_TIMEOUT_S, WorkerProcess
+from pykvbench.geometry import Geometry
+from pykvbench.machine import machine
+from pykvbench.record import SCHEMA, Run, RunWriter
+
+GIVE_UP_AFTER = 5  # processes in a row that died without completing a visit end the sweep
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where the run stands, for a progress bar."""
+
+    done: int
+    visits: int
+    cell: str
+    sweep: int
+
+
+Report = Callable[[Progress], None]
+
+
+@dataclass
+class _State:
+    """What the parent keeps between processes."""
+
+    plan: Plan
+    writer: RunWriter
+    began_ns: int
+    report: Report
+    folder: Path
+    done: set[tuple[int, int, int]] = field(default_factory=set)  # (cell, sweep, length)
+    process: int = 0
+    lost: int = 0
+    references: dict[Geometry, Path] = field(default_factory=dict)
+
+    def event(self, name: str, **values: Any) -> None:
+        self.writer.write("event", {"event": name, "at": _timer.now_ns() - self.began_ns, **values})
+
+
+def start(plan: Plan, path: Path, argv: Sequence[str], report: Report) -> str:
+    """Measure the whole plan into a new run file and return its status: complete, interrupted or incomplete.
+
+    Raises UsageError before anything is measured when a backend is missing or the file cannot be made; then no file
+    is left behind. A backend that turns out to be missing later costs its own cells only.
+    """
+    for backend in dict.fromkeys(cell.backend for cell in plan.cells):
+        require(backend)
+    writer = RunWriter.create(path)
+    began_ns = _timer.now_ns()
+    writer.write("header", _header(plan, argv, began_ns))
+    try:
+        return _measure(plan, writer, began_ns, report, done=set(), process=0)
+    except BackendUnavailable:
+        path.unlink()
+        raise
+    finally:
+        writer.close()
+
+
+def resume(run: Run, path: Path, report: Report) -> str:
+    """Measure what a run file's plan still lacks and return the status."""
+    plan = Plan.from_header(run.header, run.cells)
+    visits = run.visits
+    done = set(zip(visits.cell.tolist(), visits.sweep.tolist(), visits.length.tolist()))
+    processes = [int(event["process"]) for event in run.events if isinstance(event.get("process"), int)]
+    last_at = max([0, *visits.at.tolist(), *(int(event.get("at", 0)) for event in run.events)])
+    writer = RunWriter.append(path)
+    began_ns = _timer.now_ns() - last_at  # the run's time goes on where it stopped
+    try:
+        writer.write("event", {"event": "resumed", "at": last_at, "detail": f"{plan.visits - len(done)} visits to go"})
+        return _measure(plan, writer, began_ns, report, done, max(processes, default=0))
+    finally:
+        writer.close()
+
+
+def _measure(
+    plan: Plan, writer: RunWriter, began_ns: int, report: Report, done: set[tuple[int, int, int]], process: int
+) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        state = _State(plan, writer, began_ns, report, Path(folder), done, process)
+        status = "complete"
+        try:
+            for cell, sweep in plan.launches():
+                _sweep(state, cell, sweep)
+            if state.lost:
+                status = "incomplete"
+        except KeyboardInterrupt:
+            state.event("interrupted", detail="by the user")
+            status = "interrupted"
+        writer.write("end", {"status": status, "visits": len(state.done), "at": _timer.now_ns() - began_ns})
+    return status
+
+
+def _sweep(state: _State, cell: int, sweep: int) -> None:
+    """One sweep: one process, or more when a process dies; a visit that kills its process is left out."""
+    order = list(enumerate(state.plan.order(cell, sweep)))
+    todo = [(place, length) for place, length in order if (cell, sweep, length) not in state.done]
+    barren = 0
+    while todo:
+        state.process += 1
+        measured = _process(state, cell, sweep, todo)
+        if measured == len(todo):
+            return
+        state.lost += 1
+        barren = 0 if measured else barren + 1
+        todo = todo[measured + 1 :]
+        if barren == GIVE_UP_AFTER and todo:
+            state.event("given-up", cell=cell, sweep=sweep, detail=f"{len(todo)} visits after {barren} processes without one")
+            state.lost += len(todo)
+            return
+
+
+def _process(state: _State, cell: int, sweep: int, todo: list[tuple[int, int]]) -> int:
+    """Run one worker over `todo`; returns how many visits it completed before it ended."""
+    plan = state.plan
+    place = {"cell": cell, "sweep": sweep, "process": state.process}
+    measured, ready, told = 0, False, False
+    with WorkerProcess(plan.cells[cell].backend) as worker:
+        worker.send(_task(state, cell, sweep, todo))
+        while (lines := worker.lines(plan.timeout_s if ready else START_TIMEOUT_S + plan.timeout_s)) != []:
+            if lines is None:
+                state.event("hung", **place, **_at(todo, measured, ready), detail=f"no answer within {plan.timeout_s:g} s")
+                return measured
+            for line in lines:
+                value = json.loads(line)
+                if value["kind"] == "visit":
+                    state.done.add((cell, sweep, value["length"]))
+                    measured += 1
+                    state.report(Progress(len(state.done), plan.visits, plan.cells[cell].label, sweep))
+                elif value["event"] == "unavailable" and not state.done:
+                    raise BackendUnavailable(str(value["detail"]).partition(": ")[2])
+                ready = ready or value.get("event") == "warmed-up"
+                told = told or value.get("event") in ("failed", "out-of-memory", "unavailable")
+            state.writer.write_lines(b"".join(lines))
+        ending = worker.ending()
+    if measured < len(todo) and not told:
+        state.event("crashed", **place, **_at(todo, measured, ready), detail=ending)
+    return measured
+
+
+def _at(todo: list[tuple[int, int]], measured: int, ready: bool) -> dict[str, int]:
+    """The length that a worker died at; none when it died before its first visit."""
+    return {"length": todo[measured][1]} if ready and measured < len(todo) else {}
+
+
+def _task(state: _State, cell: int, sweep: int, todo: list[tuple[int, int]]) -> dict[str, Any]:
+    plan = state.plan
+    return {
+        "cell": plan.cells[cell].to_json(),
+        "cell_index": cell,
+        "sweep": sweep,
+        "process": state.process,
+        "order": todo,
+        "plan_lengths": plan.lengths,
+        "samples": plan.samples,
+        "warmup_s": WARMUP_S,
+        "warmup_length": plan.warmup_length,
+        "capacity": plan.capacity,
+        "seed": plan.seed,
+        "simulate": plan.simulate,
+        "inject": [injection.text for injection in plan.inject],
+        "began_ns": state.began_ns,
+        "reference": str(_reference(state, plan.cells[cell].geometry)),
+    }
+
+
+def _reference(state: _State, geometry: Geometry) -> Path:
+    """The float64 reference of every length, computed once a geometry while the first worker imports its framework."""
+    if geometry not in state.references:
+        path = state.folder / f"reference-{len(state.references)}.npy"
+        np.save(path, reference(geometry, list(state.plan.lengths), state.plan.seed))
+        state.references[geometry] = path
+    return state.references[geometry]
+
+
+def _header(plan: Plan, argv: Sequence[str], began_ns: int) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "pykvbench": __version__,
+        "command": "attn",
+        "argv": [word if os.sep not in word else "(path)" for word in argv],
+        "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "seed": plan.seed,
+        "plan": plan.to_json(),
+        "cells": [cell.to_json() for cell in plan.cells],
+        "machine": machine(),
+        "clock": {**_timer.clock(), "began_ns": began_ns},
+    }

@@ -1,0 +1,185 @@
+"""One fresh process: imports one framework, measures one sweep, and writes a line for each visit.
+
+The parent starts `python -m pykvbench.experiment.worker BACKEND`, then writes one JSON task to its standard input and
+reads run-file lines from its standard output. The task comes after the import so that both can happen at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import signal
+import sys
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pykvbench import _timer
+from pykvbench.cell import Cell
+from pykvbench.drivers.driver import Driver
+from pykvbench.drivers.numpy_driver import TOLERANCE, numerics_error
+from pykvbench.drivers.opening import import_framework, open_driver
+from pykvbench.errors import BackendUnavailable
+from pykvbench.experiment.inject import injected_step, parse_injection
+from pykvbench.experiment.plan import CALLS_BEFORE_STEADY
+from pykvbench.record import encode
+
+LOST_PARENT = 4
+FAILED_VISIT = 3
+
+
+class Worker:
+    """The task of this process and the pipe to its parent."""
+
+    def __init__(self, task: dict[str, Any], pipe: int, parent: int) -> None:
+        self.task = task
+        self.pipe = pipe
+        self.parent = parent
+        self.cell = Cell.from_json(task["cell"])
+        self.place = {name: task[name] for name in ("sweep", "process")} | {"cell": task["cell_index"]}
+        self.injections = {injection.length: injection for injection in map(parse_injection, task["inject"])}
+        self.expected = np.load(task["reference"], mmap_mode="r")
+        self.row = {length: row for row, length in enumerate(sorted(task["plan_lengths"]))}
+        self.previous_end = 0
+
+    def write(self, kind: str, **values: Any) -> None:
+        """Send one line; one write call, so that the gap between visits stays short."""
+        line = encode(kind, {**values, **self.place})
+        while line:
+            line = line[os.write(self.pipe, line) :]
+
+    def at(self, now_ns: int) -> int:
+        """Nanoseconds since the run began."""
+        return now_ns - int(self.task["began_ns"])
+
+    def open(self) -> Driver:
+        """Open the driver and say what it found."""
+        began = _timer.now_ns()
+        priority = _timer.prioritize()
+        driver = open_driver(
+            self.cell,
+            self.task["capacity"],
+            self.task["seed"],
+            self.task["simulate"],
+            self.task["process"],
+            self.task["began_ns"],
+        )
+        opened_ns = _timer.now_ns() - began
+        self.write("event", event="worker-started", at=self.at(began), opened_ns=opened_ns, priority=priority, describe=driver.describe)
+        return driver
+
+    def warm_up(self, driver: Driver) -> None:
+        """Step for a fixed wall time at a length that is not measured.
+
+        By time, not by count: clocks ramp by time (mlx#3837 drifted up to 3x under fixed counts), and unequal
+        warm-ups would make processes incomparable.
+        """
+        began = _timer.now_ns()
+        stamps = np.zeros((1, 3), dtype=np.int64)
+        prepare = partial(driver.reset, self.task["warmup_length"] - 1)
+        steps = 0
+        while steps < 3 or _timer.now_ns() - began < self.task["warmup_s"] * 1e9:
+            _timer.run(driver.step, driver.sync, stamps, prepare)
+            steps += 1
+        ended = _timer.now_ns()
+        self.write("event", event="warmed-up", at=self.at(ended), took_ns=ended - began, steps=steps, step_ns=int(stamps[0, 2] - stamps[0, 0]))
+        self.previous_end = ended
+
+    def visit(self, driver: Driver, order: int, length: int) -> None:
+        """First call, second call and K steady calls at one length, then the check against the reference."""
+        prepare = partial(driver.reset, length - 1)
+        step = driver.step
+        if length in self.injections:
+            step = injected_step(driver, self.injections[length], prepare)
+        stamps = np.zeros((CALLS_BEFORE_STEADY + self.task["samples"], 3), dtype=np.int64)
+        before = _timer.usage()
+        result = _timer.run(step, driver.sync, stamps, prepare)
+        after = _timer.usage()
+        spans = np.stack([stamps[:, 1] - stamps[:, 0], stamps[:, 2] - stamps[:, 0]], axis=1)  # dispatch, total
+        error = numerics_error(driver.outputs(result), self.expected[self.row[length]])
+        self.write(
+            "visit",
+            order=order,
+            length=length,
+            at=self.at(int(stamps[0, 0])),
+            gap=int(stamps[0, 0]) - self.previous_end,
+            first=spans[0].tolist(),
+            second=spans[1].tolist(),
+            dispatch=spans[CALLS_BEFORE_STEADY:, 0].tolist(),
+            total=spans[CALLS_BEFORE_STEADY:, 1].tolist(),
+            error=error if np.isfinite(error) else None,
+            correct=bool(error <= TOLERANCE[self.cell.geometry.dtype]),
+            memory=driver.memory(),
+            cpu=after[0] - before[0],
+            switches=[after[1] - before[1], after[2] - before[2]],
+        )
+        self.previous_end = int(stamps[-1, 2])
+
+    def run(self) -> int:
+        """The whole sweep; returns the exit status."""
+        driver = self.open()
+        self.warm_up(driver)
+        gc.collect()
+        gc.freeze()
+        gc.disable()  # a collection inside a sample would be a stall of our own making
+        for order, length in self.task["order"]:
+            if os.getppid() != self.parent:
+                return LOST_PARENT
+            try:
+                self.visit(driver, order, length)
+            except Exception as error:
+                self.write("event", event=_name(error), at=self.at(_timer.now_ns()), length=length, detail=_sentence(error))
+                return FAILED_VISIT
+        ended = _timer.now_ns()
+        self.write("event", event="worker-ended", at=self.at(ended), usage=list(_timer.usage()))
+        return 0
+
+
+def _name(error: Exception) -> str:
+    text = f"{type(error).__name__} {error}".lower()
+    return "out-of-memory" if isinstance(error, MemoryError) or "out of memory" in text or "alloc" in text else "failed"
+
+
+def _sentence(error: Exception) -> str:
+    """The error's first line without anything that looks like a path: run files are attached to public issues."""
+    words = f"{type(error).__name__}: {error}".splitlines()[0].split()
+    return " ".join("(path)" if "/" in word and len(word) > 3 else word for word in words)[:300]
+
+
+def _die_with_parent() -> None:
+    """Ask Linux to end this process when its parent dies, even while it hangs in a driver; elsewhere visits check."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def main() -> int:
+    """Run the task that the parent sends."""
+    parent = os.getppid()
+    _die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    pipe = os.dup(1)
+    os.dup2(2, 1)  # whatever a framework prints goes to stderr, never into the run file
+    began = _timer.now_ns()
+    try:
+        import_framework(sys.argv[1])
+    except BackendUnavailable:
+        pass  # reported by open_driver, in the run file's words
+    imported_ns = _timer.now_ns() - began
+    line = sys.stdin.readline()
+    if not line:
+        return LOST_PARENT
+    worker = Worker(json.loads(line), pipe, parent)
+    worker.write("event", event="imported", at=worker.at(began), took_ns=imported_ns)
+    try:
+        return worker.run()
+    except Exception as error:
+        name = "unavailable" if isinstance(error, BackendUnavailable) else _name(error)
+        worker.write("event", event=name, at=worker.at(_timer.now_ns()), detail=_sentence(error))
+        return FAILED_VISIT
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -9,7 +9,7 @@ visit       cell, sweep, process, order, length, at (ns since the run began), ga
 event       event (its name), at, and what it is about: cell, sweep, process, length, detail
 end         status: complete, interrupted or incomplete
 
-Readers ignore keys they do not know. No host name, user name, path or serial number is ever written.
+Readers ignore keys they do not know, and leave out lines of unknown kinds with a note. No host name, user name, path or serial number is ever written.
 """
 
 from __future__ import annotations
@@ -166,6 +166,8 @@ class _Columns:
     def add(self, line: dict[str, Any], cells: int) -> None:
         """Append one visit; raises KeyError, TypeError, ValueError or OverflowError when it is not one."""
         scalars = [int(line[name]) for name in _SCALARS]
+        if any(abs(value) >= 2**62 for value in scalars):
+            raise ValueError("out of range")
         first, second, dispatch, total = (_times(line[name]) for name in ("first", "second", "dispatch", "total"))
         samples = self.samples or len(total)
         if not 0 <= scalars[0] < cells or scalars[4] < 1 or len(first) != 2 or len(second) != 2:
@@ -236,6 +238,8 @@ def _read_lines(file: Iterable[bytes], name: str) -> Run:
                 events.append({**value, "event": str(value["event"])})
             elif kind == "end":
                 end = value
+            else:
+                raise ValueError("unknown kind")
         except (ValueError, KeyError, TypeError, OverflowError, AttributeError, RecursionError):
             damaged += 1
     if damaged:

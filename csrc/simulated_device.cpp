@@ -19,8 +19,9 @@ namespace {
 
 using pykvbench::now_ns;
 
-// A sleeper wakes 50 to 90 us late (timer slack and scheduling), so the last 100 us of every wait are spun.
-constexpr std::int64_t spun_ns = 100'000;
+// A sleeper wakes 50 to 90 us late (timer slack and scheduling), more under load, so the end of every wait is spun. With
+// four busy processes on two cores, 200 us of work read 2.5 % long where all of it is spun, and 5 % with 100 us.
+constexpr std::int64_t spun_ns = 200'000;
 
 inline void pause() noexcept {
 #if defined(__x86_64__)

@@ -19,8 +19,8 @@ namespace {
 
 using pykvbench::now_ns;
 
-// A sleeper wakes 50 to 90 us late (timer slack and scheduling), more under load, so the end of every wait is spun. With
-// four busy processes on two cores, 200 us of work read 2.5 % long where all of it is spun, and 5 % with 100 us.
+// A sleeper wakes late (Linux adds 50 us of timer slack, a busy machine more), so the end of every wait is spun; 200 us
+// leave work of that length, the shortest that is promised to be exact, without any sleep to be late from.
 constexpr std::int64_t spun_ns = 200'000;
 
 inline void pause() noexcept {

@@ -5,8 +5,8 @@ from typing_extensions import CapsuleType
 class Device:
     """Executes queued work in order, on a thread of its own.
 
-    Work of 200 us and more ends within about a microsecond of its time on an idle machine; shorter work that meets an
-    idle device ends late by the thread's wake-up, 50 to 90 us. Deleting the device drops the work still queued.
+    Work of 200 us and more ends at its time where the machine has a processor to spare; work shorter than a thread's
+    wake-up, some 100 us, ends late on an idle device. Deleting the device drops the work still queued.
     """
 
     def __init__(self) -> None: ...

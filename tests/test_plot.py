@@ -139,6 +139,7 @@ def test_labels_stand_clear_of_the_data_and_inside_the_panel() -> None:
 def test_labels_go_down_a_row_and_turn_at_the_right_edge() -> None:
     assert spots([0.10, 0.12, 0.50], [0.1, 0.1, 0.1], 5) == [Spot(0, True), Spot(1, True), Spot(0, True)]
     assert spots([0.97, 0.99], [0.1, 0.1], 5) == [Spot(1, False), Spot(0, False)]
+    assert spots([0.85, 0.97], [0.13, 0.13], 5) == [Spot(1, False), Spot(0, False)]  # clear of the line at 0.97
     assert spots([0.5, 0.5, 0.5], [0.1, 0.1, 0.1], 1)[2] is None
 
 

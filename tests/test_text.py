@@ -107,6 +107,12 @@ def test_too_many_findings_are_cut_to_the_most_telling_and_counted() -> None:
     assert "And 12 findings more; --json lists all." in shown
 
 
+def test_a_wrong_result_is_never_cut() -> None:
+    found = [*(spike(length) for length in range(380, 410)), finding("wrong-result", 501, 501, None, p=None)]
+    shown = text.render(Result((cell_result(curve(flat({})), *found),)))
+    assert "\nwrong-result at 501: 5/5 sweeps, confirmed." in shown
+
+
 def test_a_result_without_any_visit_says_so() -> None:
     nothing = cell_result(curve({}, sweeps=0), verdict="unresolved", limit_of_detection=None, smallest_p=None)
     shown = text.render(Result((nothing,)))

@@ -11,22 +11,26 @@ from pykvbench.geometry import Geometry
 BACKENDS = ("mps", "cuda", "mlx", "cpu", "mlx-cpu", "simulated")
 KERNELS = ("manual", "fused")
 CACHES = ("prealloc", "concat", "chunked", "padded")
+NO_CACHE = "none"  # recompute the whole prefix at every step; `decode` only
+BODIES = ("attention", "block", "model", "library")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One combination that is measured over every length."""
+    """One combination that is measured over every length; `body` is what surrounds the attention (`decode` only)."""
 
     backend: str
     kernel: str
     cache: str
     geometry: Geometry
+    body: str = "attention"
 
     def __post_init__(self) -> None:
         for option, value, known in (
             ("--backend", self.backend, BACKENDS),
             ("--kernel", self.kernel, KERNELS),
-            ("--cache", self.cache, CACHES),
+            ("--cache", self.cache, (*CACHES, NO_CACHE)),
+            ("--body", self.body, BODIES),
         ):
             if value not in known:
                 raise UsageError(f"{option} {value} is unknown; choose one of {', '.join(known)}.")
@@ -34,11 +38,18 @@ class Cell:
     @property
     def label(self) -> str:
         """What the cell is called in tables: `cpu manual prealloc float32`."""
-        return f"{self.backend} {self.kernel} {self.cache} {self.geometry.dtype}"
+        body = "" if self.body == "attention" else f" {self.body}"
+        return f"{self.backend}{body} {self.kernel} {self.cache} {self.geometry.dtype}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for the run file."""
-        return {"backend": self.backend, "kernel": self.kernel, "cache": self.cache, "geometry": self.geometry.to_json()}
+        return {
+            "backend": self.backend,
+            "kernel": self.kernel,
+            "cache": self.cache,
+            "geometry": self.geometry.to_json(),
+            "body": self.body,
+        }
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Cell:
@@ -50,6 +61,7 @@ class Cell:
                 kernel=value["kernel"],
                 cache=value["cache"],
                 geometry=Geometry(**{name: shape[name] for name in Geometry.__dataclass_fields__}),
+                body=value.get("body", "attention"),
             )
         except (KeyError, TypeError, UsageError) as error:
             raise RunFileError(f"The run file's cell {value!r} is not readable ({error}); was it edited?") from None

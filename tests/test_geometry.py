@@ -56,7 +56,7 @@ def test_a_cell_survives_the_run_file() -> None:
 
 
 def test_a_cell_of_unknown_parts_is_refused() -> None:
-    with pytest.raises(UsageError, match="^--cache ring is unknown; choose one of prealloc, concat, chunked, padded.$"):
+    with pytest.raises(UsageError, match="^--cache ring is unknown; choose one of prealloc, concat, chunked, padded, none.$"):
         Cell("cpu", "manual", "ring", geometry("gpt2"))
     with pytest.raises(RunFileError, match="was it edited"):
         Cell.from_json({"backend": "cpu"})

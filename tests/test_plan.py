@@ -24,8 +24,8 @@ def test_every_sweep_has_its_own_order_and_the_seed_repeats_it() -> None:
 
 
 def test_warming_up_never_uses_up_a_first_visit() -> None:
-    assert (Plan((A,), (380, 400)).warmup_length, Plan((A,), (380, 400)).capacity) == (379, 400)
-    assert (Plan((A,), (1, 9)).warmup_length, Plan((A,), (1, 9)).capacity) == (10, 10)
+    assert (Plan((A,), (380, 400)).warmup_length, Plan((A,), (380, 400)).capacity) == (379, 401)
+    assert (Plan((A,), (1, 9)).warmup_length, Plan((A,), (1, 9)).capacity) == (10, 11)
 
 
 def test_a_plan_survives_the_run_file() -> None:

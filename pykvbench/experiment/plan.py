@@ -56,8 +56,12 @@ class Plan:
 
     @property
     def capacity(self) -> int:
-        """Tokens that the fixed buffers hold: the longest length stepped, warm-up included."""
-        return max(self.lengths[-1], self.warmup_length)
+        """Tokens that the fixed buffers hold: one more than the longest length stepped, warm-up included.
+
+        A slice that fills its buffer is contiguous and may take another route than all the others (torch 2.8 to 2.12
+        copy every other slice on mps), so no length may fill it.
+        """
+        return max(self.lengths[-1], self.warmup_length) + 1
 
     def launches(self) -> tuple[tuple[int, int], ...]:
         """(cell, sweep) in the order of processes: A B, B A, A B, ... so that no cell always runs first.

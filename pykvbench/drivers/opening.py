@@ -1,0 +1,53 @@
+"""Opening the driver of a cell: the one place that imports a framework, and only the one the cell needs."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+from pykvbench.cell import Cell
+from pykvbench.drivers.availability import require
+from pykvbench.drivers.driver import Driver
+from pykvbench.errors import BackendUnavailable, DriverError
+
+
+def open_driver(
+    cell: Cell, capacity: int, seed: int, simulate: str | None = None, process: int = 0, began_ns: int = 0
+) -> Driver:
+    """The driver of `cell`, with room for `capacity` tokens in each cache.
+
+    `simulate`, `process` (which of the run's processes this is) and `began_ns` (when the run began) concern the
+    simulated device only. Raises BackendUnavailable when the framework or the device is missing, and DriverError
+    when this process already holds the other framework: their thread pools and memory would disturb each other.
+    """
+    import_framework(cell.backend)
+    if cell.backend == "simulated":
+        from pykvbench.drivers import simulated_driver
+
+        return simulated_driver.open_driver(cell, seed, simulate, process, began_ns)
+    if _is_mlx(cell.backend):
+        from pykvbench.drivers import mlx_driver
+
+        return mlx_driver.open_driver(cell, capacity, seed)
+    from pykvbench.drivers import torch_driver
+
+    return torch_driver.open_driver(cell, capacity, seed)
+
+
+def import_framework(backend: str) -> None:
+    """Import what `backend` runs on, which takes a second or more, or raise BackendUnavailable with the remedy."""
+    if backend == "simulated":
+        return
+    name, other = ("mlx.core", "torch") if _is_mlx(backend) else ("torch", "mlx.core")
+    if other in sys.modules:
+        raise DriverError(f"{other} is already loaded in this process; open {backend} in a process of its own.")
+    try:
+        import_module(name)
+    except ImportError as error:
+        require(backend)
+        reason = str(error).partition("\n")[0]
+        raise BackendUnavailable(f"{name} is installed but cannot be imported ({reason}); reinstall it.") from None
+
+
+def _is_mlx(backend: str) -> bool:
+    return backend in ("mlx", "mlx-cpu")

@@ -2,7 +2,6 @@
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -38,6 +37,8 @@ std::int64_t checked(std::int64_t duration_ns) {
     return duration_ns;
 }
 
+// A real device needs no host processor to finish. So work is over when the clock passes its end, and whoever looks first
+// retires it: the device's thread, or a waiter, who would otherwise read that thread's wake-up as the work's duration.
 class Device : public std::enable_shared_from_this<Device> {
 public:
     Device() : thread_([this] { execute(); }) {}
@@ -59,66 +60,56 @@ public:
             const std::lock_guard<std::mutex> lock(mutex_);
             last_end_ = std::max(now_ns(), last_end_) + duration_ns;
             ends_.push_back(last_end_);
-            ++submitted_;
         }
         wake_.notify_one();
     }
 
     // Everything submitted before the call is done when it returns. Needs no GIL and takes none.
     void wait() {
-        std::uint64_t target = 0;
-        std::int64_t end = 0;
-        {
-            const std::lock_guard<std::mutex> lock(mutex_);
-            target = submitted_;
-            end = last_end_;
-        }
-        while (completed_.load(std::memory_order_acquire) < target) {
-            const auto left = end - now_ns();
+        std::unique_lock<std::mutex> lock(mutex_);
+        const auto end = last_end_;
+        lock.unlock();
+        for (auto left = end - now_ns(); left > 0; left = end - now_ns()) {
             if (left > spun_ns) {
                 std::this_thread::sleep_for(std::chrono::nanoseconds(left - spun_ns));
-            } else if (left >= 0) {
-                pause();
             } else {
-                std::this_thread::yield();  // overdue: on a full machine the device's thread needs this processor
+                pause();
             }
         }
+        lock.lock();
+        retire();
     }
 
     bool busy() {
         const std::lock_guard<std::mutex> lock(mutex_);
-        return completed_.load(std::memory_order_acquire) < submitted_;
+        retire();
+        return !ends_.empty();
     }
 
 private:
     void execute() {
         std::unique_lock<std::mutex> lock(mutex_);
-        while (true) {
-            wake_.wait(lock, [this] { return stopping_.load() || !ends_.empty(); });
-            if (stopping_) {
-                return;
+        while (!stopping_) {
+            retire();
+            if (ends_.empty()) {
+                wake_.wait(lock);
+            } else {
+                wake_.wait_for(lock, std::chrono::nanoseconds(ends_.front() - now_ns()));
             }
-            const auto end = ends_.front();
+        }
+    }
+
+    void retire() {
+        while (!ends_.empty() && ends_.front() <= now_ns()) {
             ends_.pop_front();
-            for (auto left = end - now_ns(); left > spun_ns && !stopping_; left = end - now_ns()) {
-                wake_.wait_for(lock, std::chrono::nanoseconds(left - spun_ns), [this] { return stopping_.load(); });
-            }
-            lock.unlock();
-            while (now_ns() < end && !stopping_) {
-                pause();
-            }
-            completed_.fetch_add(1, std::memory_order_release);
-            lock.lock();
         }
     }
 
     std::mutex mutex_;
     std::condition_variable wake_;
-    std::deque<std::int64_t> ends_;
+    std::deque<std::int64_t> ends_;  // of the work not retired, in order
     std::int64_t last_end_ = 0;
-    std::uint64_t submitted_ = 0;
-    std::atomic<std::uint64_t> completed_{0};
-    std::atomic<bool> stopping_{false};
+    bool stopping_ = false;
     std::thread thread_;  // last, so that everything it uses exists before it starts
 };
 

@@ -5,8 +5,8 @@ from typing_extensions import CapsuleType
 class Device:
     """Executes queued work in order, on a thread of its own.
 
-    Work of 200 us and more ends at its time where the machine has a processor to spare; work shorter than a thread's
-    wake-up, some 100 us, ends late on an idle device. Deleting the device drops the work still queued.
+    Work is over when the clock passes its end. A wait is spun for its last 200 us, so that what it measures is the work
+    and not a thread's wake-up. Deleting the device drops the work still queued.
     """
 
     def __init__(self) -> None: ...

@@ -33,8 +33,9 @@ class Finding:
     """One thing that is not as it should be, with the lengths it covers and how sure we are.
 
     `lengths` is (first, last), inclusive. `ratio` is cost over the cost expected there (None where a ratio means
-    nothing). `votes` is "5/5" where sweeps voted. `confidence` is "confirmed" or "apparent". `cause` is filled in by
-    attribution. `note` is one plain sentence.
+    nothing). For a `step`, `lengths` are the last of the old side and the first of the new, and `ratio` is new over
+    old: above 1 an unexplained rise, below 1 a lasting drop. `votes` is "5/5" where sweeps voted. `confidence` is
+    "confirmed" or "apparent". `cause` is filled in by attribution. `note` is one plain sentence.
     """
 
     kind: str
@@ -60,6 +61,22 @@ class Finding:
             "note": self.note,
             "cell": self.cell,
         }
+
+
+@dataclass(frozen=True)
+class Detection:
+    """What one cell's sweeps, or one table, say about its lengths: findings, the curve they were read off, and limits.
+
+    `median_ns` and `baseline_ns` run over the lengths given, NaN where nothing was measured.
+    """
+
+    findings: tuple[Finding, ...]
+    median_ns: Floats  # [n] median over sweeps, whole processes' levels removed
+    baseline_ns: Floats  # [n] the cheapest cost of this length or any longer one
+    limit_of_detection: float | None  # smallest ratio at one length that would have been confirmed; None: nothing would
+    smallest_p: float | None  # smallest p-value all sweeps agreeing could have reached; None below 3 sweeps
+    notes: tuple[str, ...]
+    verdict: str
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pykvbench.errors import RunFileError, UsageError
-from pykvbench.geometry import Geometry
+from pykvbench.geometry import MODELS, Geometry
 
 BACKENDS = ("mps", "cuda", "mlx", "cpu", "mlx-cpu", "simulated")
 KERNELS = ("manual", "fused")
@@ -17,13 +17,17 @@ BODIES = ("attention", "block", "model", "library")
 
 @dataclass(frozen=True)
 class Cell:
-    """One combination that is measured over every length; `body` is what surrounds the attention (`decode` only)."""
+    """One combination that is measured over every length; `body` is what surrounds the attention (`decode` only).
+
+    `model` is the preset that a body takes its widths, vocabulary and architecture from; attention alone needs none.
+    """
 
     backend: str
     kernel: str
     cache: str
     geometry: Geometry
     body: str = "attention"
+    model: str = "gpt2"
 
     def __post_init__(self) -> None:
         for option, value, known in (
@@ -31,6 +35,7 @@ class Cell:
             ("--kernel", self.kernel, KERNELS),
             ("--cache", self.cache, (*CACHES, NO_CACHE)),
             ("--body", self.body, BODIES),
+            ("--model", self.model, tuple(MODELS)),
         ):
             if value not in known:
                 raise UsageError(f"{option} {value} is unknown; choose one of {', '.join(known)}.")
@@ -49,6 +54,7 @@ class Cell:
             "cache": self.cache,
             "geometry": self.geometry.to_json(),
             "body": self.body,
+            **({} if self.body == "attention" else {"model": self.model}),
         }
 
     @classmethod
@@ -62,6 +68,7 @@ class Cell:
                 cache=value["cache"],
                 geometry=Geometry(**{name: shape[name] for name in Geometry.__dataclass_fields__}),
                 body=value.get("body", "attention"),
+                model=value.get("model", "gpt2"),
             )
         except (KeyError, TypeError, UsageError) as error:
             raise RunFileError(f"The run file's cell {value!r} is not readable ({error}); was it edited?") from None

@@ -1,4 +1,4 @@
-"""The command line: declares options, calls one core function, prints. Everything heavy is imported when it is needed."""
+"""The command line: declares options, calls one core function, prints. What is heavy is imported when needed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 FINDINGS, USAGE, INCOMPLETE = 1, 2, 3  # exit statuses
-ATTN_LAYERS = 4  # all layers have one shape, so more of them repeat the same work: 4 keep a sweep short and outweigh a sync
+ATTN_LAYERS = (
+    4  # all layers have one shape, so more of them repeat the same work: 4 keep a sweep short and outweigh a sync
+)
 
 
 class Failure(click.ClickException):
@@ -48,43 +50,38 @@ class Commands(click.Group):
             raise Failure(str(error)) from None
 
 
-class Values(click.ParamType):
-    """One of the known values, or several of them in a comma list."""
+def _names(option: str, known: Sequence[str], default: str | None, text: str) -> Callable[[Command], Command]:
+    """A repeatable option that takes known names, several at once in a comma list."""
 
-    name = "name"
+    def read(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+        names = [name.strip() for value in values or ([default] if default else []) for name in value.split(",")]
+        for name in names:
+            if name not in known:
+                raise Failure(f"{option} {name} is unknown; choose one of {', '.join(known)}.")
+        return tuple(dict.fromkeys(names))
 
-    def __init__(self, known: Sequence[str]) -> None:
-        self.known = tuple(known)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        return f"[{'|'.join(self.known)}]"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        values = tuple(part.strip() for part in value.split(","))
-        for part in values:
-            if part not in self.known:
-                option = param.opts[0] if param else "value"
-                raise Failure(f"{option} {part} is unknown; choose one of {', '.join(self.known)}.")
-        return values
-
-
-def _flatten(ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(part for values in value for part in values))
+    plural = option.strip("-") + "s"
+    suffix = f"  [default: {default}]" if default else ""
+    return click.option(
+        option, plural, multiple=True, callback=read, metavar="[" + "|".join(known) + "]", help=text + suffix
+    )
 
 
 def cell_options(command: Command) -> Command:
     """Options that multiply into cells, and the geometry they share."""
     options = (
-        click.option("--backend", "backends", type=Values(BACKENDS), multiple=True, callback=_flatten,
-                     help="Framework and device; repeat to measure several, interleaved. Default: the best one present."),
-        click.option("--kernel", "kernels", type=Values(KERNELS), multiple=True, callback=_flatten, default=("manual",),
-                     show_default="manual", help="Attention as matmul, softmax, matmul, or the framework's fused one."),
-        click.option("--cache", "caches", type=Values(CACHES), multiple=True, callback=_flatten, default=("prealloc",),
-                     show_default="prealloc", help="How the KV cache grows."),
-        click.option("--dtype", "dtypes", type=Values(tuple(DTYPES)), multiple=True, callback=_flatten, default=("float32",),
-                     show_default="float32", help="Element type of Q, K and V."),
-        click.option("--model", default="gpt2", show_default=True, metavar="NAME", help=f"Geometry preset: {', '.join(MODELS)}."),
-        click.option("--num-layers", type=int, help=f"Layers stepped through. Default: {ATTN_LAYERS}, or the model's if it has fewer."),
+        _names("--backend", BACKENDS, None, "Framework and device; several are interleaved. Default: the best here."),
+        _names("--kernel", KERNELS, "manual", "Attention as matmul, softmax, matmul, or the framework's fused one."),
+        _names("--cache", CACHES, "prealloc", "How the KV cache grows."),
+        _names("--dtype", tuple(DTYPES), "float32", "Element type of Q, K and V."),
+        click.option(
+            "--model", default="gpt2", show_default=True, metavar="NAME", help=f"Geometry preset: {', '.join(MODELS)}."
+        ),
+        click.option(
+            "--num-layers",
+            type=int,
+            help=f"Layers stepped through. Default: {ATTN_LAYERS}, or the model's if it has fewer.",
+        ),
         click.option("--num-heads", type=int, help="Query heads instead of the preset's."),
         click.option("--num-kv-heads", type=int, help="KV heads instead of the preset's."),
         click.option("--head-dim", type=int, help="Head dimension instead of the preset's."),
@@ -99,7 +96,9 @@ def result_options(command: Command) -> Command:
     """Options of every command that ends in a verdict."""
     options = (
         click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout and nothing else."),
-        click.option("--min-ratio", type=float, default=1.10, show_default=True, help="Smallest excess that is a finding."),
+        click.option(
+            "--min-ratio", type=float, default=1.10, show_default=True, help="Smallest excess that is a finding."
+        ),
         click.option("--fail-on-finding", is_flag=True, help="Exit with status 1 when there is a finding."),
     )
     for option in reversed(options):
@@ -121,20 +120,63 @@ def main() -> None:
 
 @main.command()
 @cell_options
-@click.option("--len", "lengths", default="380:530", show_default=True, metavar="RANGE",
-              help="KV lengths, both ends included: 380:530, 380:530:2, 64:4096:*2, 128,256, 1k:2k.")
-@click.option("--sweeps", type=int, default=5, show_default=True, help="Visits to every length, each in a fresh process.")
-@click.option("--samples", type=int, default=7, show_default=True, help="Steady samples a visit, after the first and second call.")
+@click.option(
+    "--len",
+    "lengths",
+    default="380:530",
+    show_default=True,
+    metavar="RANGE",
+    help="KV lengths, both ends included: 380:530, 380:530:2, 64:4096:*2, 128,256, 1k:2k.",
+)
+@click.option(
+    "--sweeps", type=int, default=5, show_default=True, help="Visits to every length, each in a fresh process."
+)
+@click.option(
+    "--samples", type=int, default=7, show_default=True, help="Steady samples a visit, after the first and second call."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the values and of the orders.")
-@click.option("--timeout", type=float, default=60.0, show_default=True, metavar="SECONDS", help="A visit that takes longer is given up.")
-@click.option("--inject", multiple=True, metavar="LENGTH:RATIOx", help="Add work on the host at a length, to see it found; labelled in the run.")
+@click.option(
+    "--warmup",
+    type=float,
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Stepping before each sweep's first visit.",
+)
+@click.option(
+    "--timeout",
+    type=float,
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="A visit that takes longer is given up.",
+)
+@click.option(
+    "--inject",
+    multiple=True,
+    metavar="LENGTH:RATIOx",
+    help="Add work on the host at a length, to see it found; labelled in the run.",
+)
 @click.option("--simulate", metavar="PROGRAM", help="What --backend simulated does, such as 421=21x,noise=3%.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Run file to write. Default: a dated file under runs/.")
-@click.option("--resume", type=click.Path(path_type=Path), help="Continue this run file; every other option comes from it.")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), help="Run file to write. Default: a dated file under runs/."
+)
+@click.option(
+    "--resume", type=click.Path(path_type=Path), help="Continue this run file; every other option comes from it."
+)
 @result_options
 @click.pass_context
-def attn(ctx: click.Context, lengths: str, out: Path | None, resume: Path | None, as_json: bool, min_ratio: float,
-         fail_on_finding: bool, **options: Any) -> None:
+def attn(
+    ctx: click.Context,
+    /,
+    lengths: str,
+    out: Path | None,
+    resume: Path | None,
+    as_json: bool,
+    min_ratio: float,
+    fail_on_finding: bool,
+    **options: Any,
+) -> None:
     """Time one attention decode step at every KV length and say what stands out.
 
     Every sweep visits the lengths in its own shuffled order in a fresh process, so that a bad length and a bad minute
@@ -145,6 +187,7 @@ def attn(ctx: click.Context, lengths: str, out: Path | None, resume: Path | None
     """
     from pykvbench import record
     from pykvbench.experiment import run as experiment
+    from pykvbench.machine import machine
 
     if resume is not None:
         path, before = resume, record.read(resume)
@@ -153,12 +196,17 @@ def attn(ctx: click.Context, lengths: str, out: Path | None, resume: Path | None
     else:
         plan = _plan(lengths, **options)
         path = out or _dated(plan)
-        click.echo(_cost(plan), err=True)
+        facts = machine()
+        for line in (_cost(plan), *experiment.warnings(plan, facts)):
+            click.echo(line, err=True)
         with _progress(plan.visits) as report:
-            status = experiment.start(plan, path, sys.argv[1:], report)
+            status = experiment.start(plan, path, sys.argv[1:], facts, report)
     result = _show(path, min_ratio, as_json)
     if status != "complete":
-        click.echo(f"The run is {status}; what was measured is in {path}. Finish it with: pykvbench attn --resume {path}", err=True)
+        click.echo(
+            f"The run is {status}; what was measured is in {path}. Finish it with: pykvbench attn --resume {path}",
+            err=True,
+        )
         ctx.exit(INCOMPLETE)
     click.echo(f"Run file: {path}", err=True)
     ctx.exit(FINDINGS if fail_on_finding and result.findings else 0)
@@ -168,7 +216,7 @@ def attn(ctx: click.Context, lengths: str, out: Path | None, resume: Path | None
 @click.argument("path", type=click.Path(path_type=Path), metavar="RUN|CSV")
 @result_options
 @click.pass_context
-def analyze(ctx: click.Context, path: Path, as_json: bool, min_ratio: float, fail_on_finding: bool) -> None:
+def analyze(ctx: click.Context, /, path: Path, as_json: bool, min_ratio: float, fail_on_finding: bool) -> None:
     """Say what a run file shows, or anyone's own table of lengths and times.
 
     A CSV needs a column length (or budget, for whole generations) and one of time_s, time_ms, time_us, time_ns; the
@@ -183,7 +231,9 @@ def analyze(ctx: click.Context, path: Path, as_json: bool, min_ratio: float, fai
 
 @main.command()
 @click.argument("path", type=click.Path(path_type=Path), metavar="RUN|CSV")
-@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="Picture to write: .png, .svg or .pdf.")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), required=True, help="Picture to write: .png, .svg or .pdf."
+)
 def plot(path: Path, out: Path) -> None:
     """Draw latency against length, and against the time of measurement.
 
@@ -214,9 +264,26 @@ def doctor(as_json: bool) -> None:
     click.echo(json.dumps(examination, indent=2) if as_json else render(examination))
 
 
-def _plan(lengths: str, backends: tuple[str, ...], kernels: tuple[str, ...], caches: tuple[str, ...], dtypes: tuple[str, ...],
-          model: str, num_layers: int | None, num_heads: int | None, num_kv_heads: int | None, head_dim: int | None, batch: int,
-          sweeps: int, samples: int, seed: int, timeout: float, inject: tuple[str, ...], simulate: str | None) -> Plan:
+def _plan(
+    lengths: str,
+    backends: tuple[str, ...],
+    kernels: tuple[str, ...],
+    caches: tuple[str, ...],
+    dtypes: tuple[str, ...],
+    model: str,
+    num_layers: int | None,
+    num_heads: int | None,
+    num_kv_heads: int | None,
+    head_dim: int | None,
+    batch: int,
+    sweeps: int,
+    samples: int,
+    seed: int,
+    warmup: float,
+    timeout: float,
+    inject: tuple[str, ...],
+    simulate: str | None,
+) -> Plan:
     """The experiment that the options describe."""
     from pykvbench.drivers.availability import best_backend
     from pykvbench.drivers.program import parse_program
@@ -235,12 +302,16 @@ def _plan(lengths: str, backends: tuple[str, ...], kernels: tuple[str, ...], cac
     return Plan(
         cells=tuple(
             Cell(backend, kernel, cache, shape(dtype, layers))
-            for backend in names for kernel in kernels for cache in caches for dtype in dtypes
+            for backend in names
+            for kernel in kernels
+            for cache in caches
+            for dtype in dtypes
         ),
         lengths=parse_lengths(lengths),
         sweeps=sweeps,
         samples=samples,
         seed=seed,
+        warmup_s=warmup,
         timeout_s=timeout,
         simulate=simulate,
         inject=tuple(parse_injection(text) for text in inject),
@@ -249,14 +320,14 @@ def _plan(lengths: str, backends: tuple[str, ...], kernels: tuple[str, ...], cac
 
 def _cost(plan: Plan) -> str:
     """What the run will do, said before it starts."""
-    from pykvbench.experiment.plan import CALLS_BEFORE_STEADY, WARMUP_S
+    from pykvbench.experiment.plan import CALLS_BEFORE_STEADY
 
     processes = len(plan.cells) * plan.sweeps
     calls = plan.visits * (plan.samples + CALLS_BEFORE_STEADY)
     cells = ", ".join(cell.label for cell in plan.cells)
     return (
-        f"{cells}: {len(plan.lengths)} lengths x {plan.sweeps} sweeps x {plan.samples} samples = {calls} steps in {processes} fresh "
-        f"processes; {processes * WARMUP_S:.0f} s of warm-up and each process's start-up come on top of the steps."
+        f"{cells}: {len(plan.lengths)} lengths x {plan.sweeps} sweeps x {plan.samples} samples = {calls} steps in "
+        f"{processes} fresh processes; each adds its start-up and {plan.warmup_s:g} s of warm-up."
     )
 
 
@@ -271,7 +342,9 @@ def _progress(visits: int) -> Iterator[Callable[[Progress], None]]:
     if not sys.stderr.isatty():
         yield lambda progress: None
         return
-    with click.progressbar(length=visits, file=sys.stderr, show_pos=True, item_show_func=lambda item: item or "") as bar:
+    with click.progressbar(
+        length=visits, file=sys.stderr, show_pos=True, item_show_func=lambda item: item or ""
+    ) as bar:
 
         def report(progress: Progress) -> None:
             bar.length = progress.visits

@@ -39,7 +39,9 @@ def format_lengths(lengths: Sequence[int]) -> str:
 def _parse_part(part: str, text: str, option: str) -> Sequence[int]:
     fields = part.split(":")
     if len(fields) > 3:
-        raise UsageError(f"{option} {text} has too many colons; write START:STOP or START:STOP:STEP, such as 380:530:2.")
+        raise UsageError(
+            f"{option} {text} has too many colons; write START:STOP or START:STOP:STEP, such as 380:530:2."
+        )
     first = _number(fields[0], text, option)
     if len(fields) == 1:
         return (first,)
@@ -49,7 +51,9 @@ def _parse_part(part: str, text: str, option: str) -> Sequence[int]:
     if len(fields) == 3 and fields[2].startswith("*"):
         factor = _number(fields[2][1:], text, option)
         if factor < 2:
-            raise UsageError(f"{option} {text} never reaches its end; multiply by 2 or more, such as {first}:{last}:*2.")
+            raise UsageError(
+                f"{option} {text} never reaches its end; multiply by 2 or more, such as {first}:{last}:*2."
+            )
         powers = [first]
         while powers[-1] * factor <= last:
             powers.append(powers[-1] * factor)
@@ -63,7 +67,9 @@ def _parse_part(part: str, text: str, option: str) -> Sequence[int]:
 def _number(field: str, text: str, option: str) -> int:
     match = _NUMBER.fullmatch(field.strip())
     if match is None:
-        raise UsageError(f"{option} {text} is not a range; write whole numbers such as 380:530, 380:530:2, 64:4096:*2 or 128,256.")
+        raise UsageError(
+            f"{option} {text} is not a range; write whole numbers such as 380:530, 380:530:2, 64:4096:*2 or 128,256."
+        )
     value = int(match[1]) * (1024 if match[2] else 1)
     if value < 1:
         raise UsageError(f"{option} {text} contains 0; the smallest value is 1, such as 1:{max(value, 10)}.")
@@ -73,4 +79,6 @@ def _number(field: str, text: str, option: str) -> int:
 
 
 def _too_many(text: str, option: str) -> UsageError:
-    return UsageError(f"{option} {text} has more than {MAX_LENGTHS} values; add a step, such as 1:10000:8 or 64:65536:*2.")
+    return UsageError(
+        f"{option} {text} has more than {MAX_LENGTHS} values; add a step, such as 1:10000:8 or 64:65536:*2."
+    )

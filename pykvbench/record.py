@@ -9,7 +9,8 @@ visit       cell, sweep, process, order, length, at (ns since the run began), ga
 event       event (its name), at, and what it is about: cell, sweep, process, length, detail
 end         status: complete, interrupted or incomplete
 
-Readers ignore keys they do not know, and leave out lines of unknown kinds with a note. No host name, user name, path or serial number is ever written.
+Readers ignore keys they do not know, and leave out lines of unknown kinds with a note. No host name, user name, path
+or serial number is ever written.
 """
 
 from __future__ import annotations
@@ -96,7 +97,9 @@ class RunWriter:
             path.parent.mkdir(parents=True, exist_ok=True)
             return cls(open(path, "xb", buffering=0))
         except FileExistsError:
-            raise UsageError(f"{path} exists; name another file with -o, or continue it with --resume {path}.") from None
+            raise UsageError(
+                f"{path} exists; name another file with -o, or continue it with --resume {path}."
+            ) from None
         except OSError as error:
             raise UsageError(f"{path} cannot be written ({error.strerror}); name another file with -o.") from None
 
@@ -104,7 +107,7 @@ class RunWriter:
     def append(cls, path: Path) -> RunWriter:
         """Go on with a run file that was cut off, dropping an unfinished last line."""
         try:
-            file = open(path, "r+b", buffering=0)
+            file = open(path, "r+b", buffering=0)  # noqa: SIM115 (closed by close)
         except OSError as error:
             raise UsageError(f"{path} cannot be continued ({error.strerror}); start a new run with -o.") from None
         size = file.seek(0, os.SEEK_END)
@@ -243,7 +246,8 @@ def _read_lines(file: Iterable[bytes], name: str) -> Run:
         except (ValueError, KeyError, TypeError, OverflowError, AttributeError, RecursionError):
             damaged += 1
     if damaged:
-        notes.append(f"{damaged} damaged line{'s' if damaged > 1 else ''} could not be read and {'are' if damaged > 1 else 'is'} left out.")
+        lines_are = "line could not be read and is" if damaged == 1 else "lines could not be read and are"
+        notes.append(f"{damaged} damaged {lines_are} left out.")
     if end is None:
         notes.append("The run has no end line: it was killed or is still going on; what was measured is analysed.")
     return Run(header, cells, columns.visits(), tuple(trajectories), tuple(events), end, tuple(notes))
@@ -251,7 +255,9 @@ def _read_lines(file: Iterable[bytes], name: str) -> Run:
 
 def _read_header(line: bytes, name: str) -> tuple[dict[str, Any], tuple[Cell, ...]]:
     if not line.strip():
-        raise RunFileError(f"{name} is empty; name a run file that pykvbench wrote, or a CSV table of lengths and times.")
+        raise RunFileError(
+            f"{name} is empty; name a run file that pykvbench wrote, or a CSV table of lengths and times."
+        )
     try:
         header = json.loads(line)
         if header["kind"] != "header":
@@ -259,7 +265,9 @@ def _read_header(line: bytes, name: str) -> tuple[dict[str, Any], tuple[Cell, ..
         schema = int(header["schema"])
         cells = tuple(Cell.from_json(value) for value in header["cells"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise RunFileError(f"{name} is not a pykvbench run file; name one that `pykvbench attn` or `decode` wrote.") from None
+        raise RunFileError(
+            f"{name} is not a pykvbench run file; name one that `pykvbench attn` or `decode` wrote."
+        ) from None
     if schema > SCHEMA:
         raise RunFileError(f"{name} has schema {schema} and this pykvbench reads up to {SCHEMA}; upgrade pykvbench.")
     return header, cells

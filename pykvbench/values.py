@@ -27,7 +27,8 @@ def keys_and_values(
     """One layer's K and V, already rounded to the geometry's dtype: [B, Hkv, length, D] each."""
     rows = (length, geometry.batch, geometry.num_kv_heads, geometry.head_dim)
     k, v = (
-        np.random.default_rng([seed, layer + 1, which]).standard_normal(rows, dtype=np.float32) for which in (_KEY, _VALUE)
+        np.random.default_rng([seed, layer + 1, which]).standard_normal(rows, dtype=np.float32)
+        for which in (_KEY, _VALUE)
     )
     return _tokens_third(geometry, k), _tokens_third(geometry, v)
 

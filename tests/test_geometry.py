@@ -27,7 +27,10 @@ def test_kv_bytes_counts_k_and_v_of_all_layers_once() -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"num_heads": 12, "num_kv_heads": 5}, "12 heads cannot share 5 KV heads; make --num-heads a multiple of --num-kv-heads."),
+        (
+            {"num_heads": 12, "num_kv_heads": 5},
+            "12 heads cannot share 5 KV heads; make --num-heads a multiple of --num-kv-heads.",
+        ),
         ({"num_layers": 0}, "--num-layers 0 is not possible; give a whole number of at least 1."),
         ({"head_dim": -1}, "--head-dim -1 is not possible; give a whole number of at least 1."),
         ({"dtype": "int8"}, "--dtype int8 is unknown; choose one of float32, float16, bfloat16."),
@@ -56,7 +59,9 @@ def test_a_cell_survives_the_run_file() -> None:
 
 
 def test_a_cell_of_unknown_parts_is_refused() -> None:
-    with pytest.raises(UsageError, match="^--cache ring is unknown; choose one of prealloc, concat, chunked, padded, none.$"):
+    with pytest.raises(
+        UsageError, match="^--cache ring is unknown; choose one of prealloc, concat, chunked, padded, none.$"
+    ):
         Cell("cpu", "manual", "ring", geometry("gpt2"))
     with pytest.raises(RunFileError, match="was it edited"):
         Cell.from_json({"backend": "cpu"})

@@ -29,7 +29,7 @@ def test_warming_up_never_uses_up_a_first_visit() -> None:
 
 
 def test_a_plan_survives_the_run_file() -> None:
-    plan = Plan((A, B), (3, 5, 8), 4, 3, 7, 9.5, "421=2x", (Injection(5, 1.5),))
+    plan = Plan((A, B), (3, 5, 8), 4, 3, 7, 0.5, 9.5, "421=2x", (Injection(5, 1.5),))
     assert Plan.from_header({"seed": 7, "plan": plan.to_json()}, (A, B)) == plan
 
 
@@ -43,6 +43,7 @@ def test_an_unreadable_plan_is_refused() -> None:
     [
         ({"sweeps": 0}, "--sweeps 0 measures nothing; use at least 3, or leave the default of 5."),
         ({"samples": 0}, "--samples 0 measures nothing; use an odd number of at least 3, such as 7."),
+        ({"warmup_s": -1.0}, "--warmup -1 is not possible; give seconds from 0 to 600, such as 1."),
         ({"timeout_s": 0.0}, "--timeout 0 lets no visit finish; give seconds above 0, such as 60."),
         ({"seed": -1}, "--seed -1 is negative; use a whole number of at least 0."),
         ({"inject": (Injection(9, 2),)}, "--inject 9:2x is outside the measured lengths 1,2; inject at one of them."),
@@ -63,4 +64,7 @@ def test_injections_read_back() -> None:
 def test_a_bad_injection_says_what_to_write(text: str) -> None:
     with pytest.raises(UsageError) as error:
         parse_injection(text)
-    assert str(error.value) == f"--inject {text} is not understood; write LENGTH:RATIOx with a ratio above 1, such as 421:1.3x."
+    assert (
+        str(error.value)
+        == f"--inject {text} is not understood; write LENGTH:RATIOx with a ratio above 1, such as 421:1.3x."
+    )

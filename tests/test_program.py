@@ -5,7 +5,10 @@ from pykvbench.errors import UsageError
 
 
 def test_every_term_has_its_meaning() -> None:
-    program = parse_program("421=21x, 440-446=1.5x@40%, 450-=0.6x, host:9=2x, first=5x, first:7=3x, all=2x@10s-20s, noise=3%, drift=5%, base=1ms, slope=50ns, crash=8")
+    program = parse_program(
+        "421=21x, 440-446=1.5x@40%, 450-=0.6x, host:9=2x, first=5x, first:7=3x, all=2x@10s-20s, noise=3%, drift=5%,"
+        "base=1ms, slope=50ns, crash=8"
+    )
     assert program.costs == (
         Cost("device", 421, 421, 21.0),
         Cost("device", 440, 446, 1.5, share=0.4),
@@ -30,10 +33,13 @@ def test_nothing_programmed_is_the_smooth_curve() -> None:
     assert parse_program("").costs == ()
 
 
-@pytest.mark.parametrize("term", ["421", "421=2", "x=2x", "gpu:4=2x", "421=2x@30", "noise=3", "crash=all", "=", "5-3=2x"])
+@pytest.mark.parametrize(
+    "term", ["421", "421=2", "x=2x", "gpu:4=2x", "421=2x@30", "noise=3", "crash=all", "=", "5-3=2x"]
+)
 def test_a_term_that_is_none_is_named(term: str) -> None:
     with pytest.raises(UsageError) as error:
         parse_program(f"noise=1%,{term}")
     assert str(error.value) == (
-        f"--simulate term {term!r} is not understood; write terms such as 421=21x, 440-446=1.5x@40%, first=5x or crash=421."
+        f"--simulate term {term!r} is not understood; "
+        "write terms such as 421=21x, 440-446=1.5x@40%, first=5x or crash=421."
     )

@@ -18,8 +18,21 @@ HEADER = {"schema": 1, "seed": 0, "plan": {"sweeps": 2, "samples": 3}, "cells": 
 
 def visit(**changes: Any) -> dict[str, Any]:
     return {
-        "cell": 0, "sweep": 0, "process": 1, "order": 0, "length": 380, "at": 10, "gap": 5, "first": [40, 100], "second": [20, 60],
-        "dispatch": [10, 11, 12], "total": [50, 51, 52], "error": 1e-7, "correct": True, "memory": {"rss": 1000}, **changes,
+        "cell": 0,
+        "sweep": 0,
+        "process": 1,
+        "order": 0,
+        "length": 380,
+        "at": 10,
+        "gap": 5,
+        "first": [40, 100],
+        "second": [20, 60],
+        "dispatch": [10, 11, 12],
+        "total": [50, 51, 52],
+        "error": 1e-7,
+        "correct": True,
+        "memory": {"rss": 1000},
+        **changes,
     }
 
 
@@ -82,7 +95,16 @@ def test_a_cut_off_last_line_is_left_out_with_a_note(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_line_is_left_out_with_a_note(tmp_path: Path, line: bytes) -> None:
-    run = read(written(tmp_path, encode("header", HEADER), encode("visit", visit()), line, encode("visit", visit(length=381)), encode("end", {})))
+    run = read(
+        written(
+            tmp_path,
+            encode("header", HEADER),
+            encode("visit", visit()),
+            line,
+            encode("visit", visit(length=381)),
+            encode("end", {}),
+        )
+    )
     assert run.visits.length.tolist() == [380, 381]
     assert len(run.visits.memory["rss"]) == 2
     assert run.notes == ("1 damaged line could not be read and is left out.",)
@@ -94,7 +116,10 @@ def test_a_damaged_line_is_left_out_with_a_note(tmp_path: Path, line: bytes) -> 
         (b"", "is empty; name a run file that pykvbench wrote, or a CSV table of lengths and times."),
         (b"{}\n", "is not a pykvbench run file; name one that `pykvbench attn` or `decode` wrote."),
         (b'{"kind":"visit"}\n', "is not a pykvbench run file; name one that `pykvbench attn` or `decode` wrote."),
-        (encode("header", {**HEADER, "schema": 99}), "has schema 99 and this pykvbench reads up to 1; upgrade pykvbench."),
+        (
+            encode("header", {**HEADER, "schema": 99}),
+            "has schema 99 and this pykvbench reads up to 1; upgrade pykvbench.",
+        ),
     ],
 )
 def test_a_foreign_file_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
@@ -129,7 +154,9 @@ def test_going_on_drops_the_unfinished_line(tmp_path: Path) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 10_000), st.integers(0, 255))
 def test_no_changed_byte_makes_a_traceback(tmp_path_factory: pytest.TempPathFactory, place: int, value: int) -> None:
-    content = bytearray(encode("header", HEADER) + encode("visit", visit()) + encode("event", {"event": "x"}) + encode("end", {}))
+    content = bytearray(
+        encode("header", HEADER) + encode("visit", visit()) + encode("event", {"event": "x"}) + encode("end", {})
+    )
     content[place % len(content)] = value
     path = tmp_path_factory.mktemp("mutated") / "run.jsonl"
     path.write_bytes(content)

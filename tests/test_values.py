@@ -29,7 +29,9 @@ def test_the_query_is_unit_size() -> None:
 
 def test_bfloat16_rounds_to_nearest_even() -> None:
     values = np.array([1.0, 1.00390625, 1.01171875, 1.005, -3.1415927], dtype=np.float32)
-    np.testing.assert_array_equal(round_to("bfloat16", values), np.array([1.0, 1.0, 1.015625, 1.0078125, -3.140625], dtype=np.float32))
+    np.testing.assert_array_equal(
+        round_to("bfloat16", values), np.array([1.0, 1.0, 1.015625, 1.0078125, -3.140625], dtype=np.float32)
+    )
 
 
 def test_float16_rounds_and_float32_stays() -> None:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from pykvbench.analysis import spikes
 from pykvbench.analysis.finding import CellResult, Curve, Finding, Floats, Ints, Result
+from pykvbench.dispatch.environment import environment_of_cell
+from pykvbench.dispatch.landmarks import coincidence, landmarks
+from pykvbench.dispatch.route import Landmark
 from pykvbench.record import Run, Visits
 
 SLOW_HARNESS = 1e-3  # clock and call overhead above this share of a step is worth a note
-STALL_NS = 1_000_000
+BLIND = 2.0  # a run that could not have seen a length cost twice as much is no evidence of smoothness
 
 
 def analyze_run(run: Run, min_ratio: float = 1.10) -> Result:
     """Everything an `attn` run says, cell by cell; notes say what was lost and what may have disturbed it."""
     cells = tuple(
-        _analyze_cell(cell.label, run.visits.of_cell(index), run, index, min_ratio) for index, cell in enumerate(run.cells)
+        _analyze_cell(cell.label, run.visits.of_cell(index), run, index, min_ratio)
+        for index, cell in enumerate(run.cells)
     )
     return Result(cells, (*run.notes, *_run_notes(run)))
 
@@ -28,7 +32,9 @@ def _analyze_cell(label: str, visits: Visits, run: Run, index: int, min_ratio: f
     if not len(visits):
         empty = np.zeros(0)
         curve = Curve(empty.astype(np.int64), np.zeros((0, 0)), empty, empty, None, None)
-        return CellResult(label, "unresolved", (), None, None, (f"{label}: no visit was completed, so nothing can be said.",), curve)
+        return CellResult(
+            label, "unresolved", (), None, None, (f"{label}: no visit was completed, so nothing can be said.",), curve
+        )
     right = visits.correct
     lengths = np.unique(visits.length)
     total = np.median(visits.total, axis=1)
@@ -42,9 +48,17 @@ def _analyze_cell(label: str, visits: Visits, run: Run, index: int, min_ratio: f
         *detection.findings,
         *spikes.first_visits(lengths, first_ns, sweeps_ns),
     )
-    verdict = detection.verdict
-    if not right.all() and verdict == "smooth":
+    verdict, notes = detection.verdict, list(detection.notes)
+    limit = detection.limit_of_detection
+    if verdict == "smooth" and limit is not None and limit > BLIND:
         verdict = "unresolved"
+        notes.append(
+            f"too noisy to tell: an excess below {limit:.1f}x could not have been seen; "
+            "close other programs and run again."
+        )
+    if verdict == "smooth" and not right.all():
+        verdict = "unresolved"
+    known = landmarks(run.cells[index], environment_of_cell(run, index), int(lengths[0]), int(lengths[-1]))
     curve = Curve(
         lengths=lengths,
         sweeps_ns=sweeps_ns,
@@ -56,16 +70,16 @@ def _analyze_cell(label: str, visits: Visits, run: Run, index: int, min_ratio: f
     return CellResult(
         cell=label,
         verdict=verdict,
-        findings=tuple(replace(finding, cell=label) for finding in findings),
+        findings=tuple(replace(_beside(finding, known), cell=label) for finding in findings),
         limit_of_detection=detection.limit_of_detection,
         smallest_p=detection.smallest_p,
-        notes=tuple(f"{label}: {note}" for note in (*detection.notes, *_missing(lengths, run, index, visits))),
+        notes=tuple(f"{label}: {note}" for note in (*notes, *_missing(run, index, visits))),
         curve=curve,
     )
 
 
 class _Grid:
-    """Puts per-visit values onto sweeps x lengths, NaN where a visit is missing; a repeated visit's last value stands."""
+    """Puts per-visit values onto sweeps x lengths, NaN where a visit is missing; of repeated visits the last stands."""
 
     def __init__(self, visits: Visits, lengths: Ints, sweeps: int) -> None:
         self.shape = (sweeps, len(lengths))
@@ -105,18 +119,32 @@ def _wrong_results(visits: Visits, lengths: Ints) -> Iterable[Finding]:
             votes=f"{len(np.unique(visits.sweep[failed]))}/{len(np.unique(visits.sweep[here]))}",
             p=None,
             confidence="confirmed",
-            note=f"The output at {where} is {worst} against the float64 reference: its times are of wrong work and are left out.",
+            note=f"The output at {where} is {worst} against the float64 reference: "
+            "its times are of wrong work and are left out.",
         )
 
 
-def _missing(lengths: Ints, run: Run, index: int, visits: Visits) -> Iterable[str]:
+def _beside(finding: Finding, known: Sequence[Landmark]) -> Finding:
+    """The finding with the landmark it stands next to named in its note."""
+    near = coincidence(finding.lengths, known) if finding.kind != "wrong-result" else None
+    return replace(finding, note=f"{finding.note} It {near}.") if near else finding
+
+
+def _missing(run: Run, index: int, visits: Visits) -> Iterable[str]:
     planned = int(run.plan.get("sweeps", 0) or 0)
     sweeps = len(np.unique(visits.sweep))
     if sweeps < planned:
         yield f"{sweeps} of {planned} sweeps were measured."
-    lost = sorted({int(event["length"]) for event in run.events if event.get("cell") == index and isinstance(event.get("length"), int) and event["event"] in LOSSES})
+    lost = sorted(
+        {
+            int(event["length"])
+            for event in run.events
+            if event.get("cell") == index and isinstance(event.get("length"), int) and event["event"] in LOSSES
+        }
+    )
     if lost:
-        yield f"visits were lost at {', '.join(f'L = {length}' for length in lost[:8])}{' and others' if len(lost) > 8 else ''}."
+        named = ", ".join(f"L = {length}" for length in lost[:8])
+        yield f"visits were lost at {named}{' and others' if len(lost) > 8 else ''}."
 
 
 LOSSES = ("crashed", "hung", "out-of-memory", "failed")
@@ -124,13 +152,15 @@ LOSSES = ("crashed", "hung", "out-of-memory", "failed")
 
 def _run_notes(run: Run) -> Iterable[str]:
     """What may have disturbed the run as a whole."""
+    yield from (str(note) for note in run.header.get("notes") or ())
     if run.plan.get("simulate") is not None or any(cell.backend == "simulated" for cell in run.cells):
         yield "Simulated device: these times are programmed, not measured on hardware."
     if injected := run.plan.get("inject"):
-        yield f"Extra work was injected on purpose at {', '.join(str(text) for text in injected)}: this run is a test of the instrument."
+        where = ", ".join(str(text) for text in injected)
+        yield f"Extra work was injected on purpose at {where}: this run is a test of the instrument."
     clock = run.header.get("clock") or {}
     overhead = clock.get("overhead_ns")
     if isinstance(overhead, (int, float)) and len(run.visits):
         share = 3 * overhead / float(np.median(run.visits.total))
         if share > SLOW_HARNESS:
-            yield f"The clock costs {share:.1%} of a step; use more layers or longer lengths for a step that outweighs it."
+            yield f"The clock costs {share:.1%} of a step; use more layers or longer lengths."

@@ -38,8 +38,8 @@ def layout(cell: Cell, length: int, capacity: int) -> Layout:
 
 
 def fixed_capacity(first: int, last: int) -> int:
-    """Tokens in the fixed buffers of a run over `first` to `last`, whose warm-up is one length outside."""
-    return last if first > 1 else last + 1
+    """Tokens in the fixed buffers of a run over `first` to `last`: its warm-up is one length outside, and none is full."""
+    return last + 1 if first > 1 else last + 2
 
 
 def chunked_capacity(length: int) -> int:

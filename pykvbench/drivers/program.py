@@ -89,7 +89,10 @@ def _cost(key: str, value: str, term: str) -> Cost:
     amount = _VALUE.fullmatch(value)
     reversed_span = span is not None and span["last"] is not None and int(span["last"]) < int(span["first"])
     if where not in ("device", "host", "first") or span is None or amount is None or reversed_span:
-        raise UsageError(f"--simulate term {term!r} is not understood; write terms such as 421=21x, 440-446=1.5x@40%, first=5x or crash=421.")
+        raise UsageError(
+            f"--simulate term {term!r} is not understood; "
+            "write terms such as 421=21x, 440-446=1.5x@40%, first=5x or crash=421."
+        )
     first = int(span["first"])
     last = (int(span["last"]) if span["last"] else None) if span["open"] else first
     share = float(amount["share"]) / 100 if amount["share"] else 1.0

@@ -1,4 +1,4 @@
-"""A driver whose device takes exactly the time it is told to: ground truth for everything that measures and analyses."""
+"""A driver whose device takes exactly the time it is told to: ground truth for what measures and analyses."""
 
 from __future__ import annotations
 

@@ -33,7 +33,9 @@ def parse_injection(text: str) -> Injection:
     """Read LENGTH:RATIOx, or raise UsageError."""
     match = _INJECTION.fullmatch(text.strip())
     if match is None or int(match[1]) < 1 or float(match[2]) <= 1:
-        raise UsageError(f"--inject {text} is not understood; write LENGTH:RATIOx with a ratio above 1, such as 421:1.3x.")
+        raise UsageError(
+            f"--inject {text} is not understood; write LENGTH:RATIOx with a ratio above 1, such as 421:1.3x."
+        )
     return Injection(int(match[1]), float(match[2]))
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from pykvbench.cell import Cell
+from pykvbench.dispatch.layout import fixed_capacity
 from pykvbench.errors import RunFileError, UsageError
 from pykvbench.experiment.inject import Injection, parse_injection
 from pykvbench.lengths import format_lengths, parse_lengths
 
-WARMUP_S = 1.0
 CALLS_BEFORE_STEADY = 2  # first and second call, kept apart from the K steady samples
 
 
@@ -25,6 +25,7 @@ class Plan:
     sweeps: int = 5
     samples: int = 7
     seed: int = 0
+    warmup_s: float = 1.0
     timeout_s: float = 60.0
     simulate: str | None = None
     inject: tuple[Injection, ...] = ()
@@ -34,6 +35,8 @@ class Plan:
             raise UsageError(f"--sweeps {self.sweeps} measures nothing; use at least 3, or leave the default of 5.")
         if self.samples < 1:
             raise UsageError(f"--samples {self.samples} measures nothing; use an odd number of at least 3, such as 7.")
+        if not 0 <= self.warmup_s <= 600:
+            raise UsageError(f"--warmup {self.warmup_s:g} is not possible; give seconds from 0 to 600, such as 1.")
         if not self.timeout_s > 0:
             raise UsageError(f"--timeout {self.timeout_s:g} lets no visit finish; give seconds above 0, such as 60.")
         if self.seed < 0:
@@ -41,7 +44,8 @@ class Plan:
         for injection in self.inject:
             if injection.length not in self.lengths:
                 raise UsageError(
-                    f"--inject {injection.text} is outside the measured lengths {format_lengths(self.lengths)}; inject at one of them."
+                    f"--inject {injection.text} is outside the measured lengths {format_lengths(self.lengths)}; "
+                    "inject at one of them."
                 )
 
     @property
@@ -61,7 +65,7 @@ class Plan:
         A slice that fills its buffer is contiguous and may take another route than all the others (torch 2.8 to 2.12
         copy every other slice on mps), so no length may fill it.
         """
-        return max(self.lengths[-1], self.warmup_length) + 1
+        return fixed_capacity(self.lengths[0], self.lengths[-1])
 
     def launches(self) -> tuple[tuple[int, int], ...]:
         """(cell, sweep) in the order of processes: A B, B A, A B, ... so that no cell always runs first.
@@ -84,7 +88,7 @@ class Plan:
             "lengths": format_lengths(self.lengths),
             "sweeps": self.sweeps,
             "samples": self.samples,
-            "warmup_s": WARMUP_S,
+            "warmup_s": self.warmup_s,
             "order": "shuffled",
             "timeout_s": self.timeout_s,
             "simulate": self.simulate,
@@ -102,9 +106,12 @@ class Plan:
                 sweeps=int(plan["sweeps"]),
                 samples=int(plan["samples"]),
                 seed=int(header["seed"]),
+                warmup_s=float(plan["warmup_s"]),
                 timeout_s=float(plan["timeout_s"]),
                 simulate=plan["simulate"],
                 inject=tuple(parse_injection(text) for text in plan["inject"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError, UsageError):
-            raise RunFileError("The run file's plan is not readable, so it cannot be continued; start a new run.") from None
+            raise RunFileError(
+                "The run file's plan is not readable, so it cannot be continued; start a new run."
+            ) from None

@@ -50,19 +50,34 @@ def probe(backend: str) -> dict[str, Any]:
 def _backend(name: str) -> dict[str, Any]:
     """One backend: available with its sync floor, or why not."""
     found = availability(name)
-    answer: dict[str, Any] = {"backend": name, "available": found.available, "reason": found.reason, "remedy": found.remedy}
+    answer: dict[str, Any] = {
+        "backend": name,
+        "available": found.available,
+        "reason": found.reason,
+        "remedy": found.remedy,
+    }
     if not found.available:
         return answer
     command = [sys.executable, "-m", "pykvbench.experiment.probe", name]
     try:
         done = subprocess.run(command, capture_output=True, timeout=TIMEOUT_S, text=True)
     except subprocess.TimeoutExpired:
-        return {**answer, "available": False, "reason": f"{name} did not answer within {TIMEOUT_S} s", "remedy": "Restart the machine, then try again."}
+        return {
+            **answer,
+            "available": False,
+            "reason": f"{name} did not answer within {TIMEOUT_S} s",
+            "remedy": "Restart the machine, then try again.",
+        }
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return {**answer, "available": False, "reason": f"{name} failed to start: {last}", "remedy": "Reinstall its framework."}
+        return {
+            **answer,
+            "available": False,
+            "reason": f"{name} failed to start: {last}",
+            "remedy": "Reinstall its framework.",
+        }
     return {**answer, **json.loads(done.stdout.splitlines()[-1])}
 
 
 if __name__ == "__main__":
-    print(json.dumps(probe(sys.argv[1])))
+    sys.stdout.write(json.dumps(probe(sys.argv[1])) + "\n")

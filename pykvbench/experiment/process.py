@@ -22,7 +22,7 @@ class WorkerProcess:
     """A fresh process for one sweep, from launch to its last line."""
 
     def __init__(self, backend: str) -> None:
-        self._stderr: IO[bytes] = tempfile.TemporaryFile()
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by kill)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "pykvbench.experiment.worker", backend],
             stdin=subprocess.PIPE,
@@ -36,7 +36,9 @@ class WorkerProcess:
     def __enter__(self) -> WorkerProcess:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.kill()
 
     def send(self, task: dict[str, Any]) -> None:
@@ -72,7 +74,9 @@ class WorkerProcess:
         self._stderr.seek(0)
         last = self._stderr.read()[-4000:].decode(errors="replace").strip().splitlines()
         words = (last[-1] if last else "").split()
-        return f"exit status {status}" + (": " + " ".join("(path)" if "/" in word else word for word in words)[:300] if words else "")
+        return f"exit status {status}" + (
+            ": " + " ".join("(path)" if "/" in word else word for word in words)[:300] if words else ""
+        )
 
     def kill(self) -> None:
         """End the worker and all that it started."""

@@ -6,7 +6,7 @@ import datetime
 import json
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,17 @@ from typing import Any
 import numpy as np
 
 from pykvbench import __version__, _timer
+from pykvbench.dispatch.environment import environment
+from pykvbench.dispatch.known_wrong import known_wrong
+from pykvbench.dispatch.landmarks import landmarks
+from pykvbench.dispatch.predict import predict
 from pykvbench.drivers.availability import require
 from pykvbench.drivers.numpy_driver import reference
 from pykvbench.errors import BackendUnavailable
-from pykvbench.experiment.plan import WARMUP_S, Plan
+from pykvbench.experiment.plan import Plan
 from pykvbench.experiment.process import START_TIMEOUT_S, WorkerProcess
 from pykvbench.geometry import Geometry
-from pykvbench.machine import machine
+from pykvbench.machine import disturbances, timing_variables
 from pykvbench.record import SCHEMA, Run, RunWriter
 
 GIVE_UP_AFTER = 5  # processes in a row that died without completing a visit end the sweep
@@ -47,18 +51,22 @@ class _State:
     writer: RunWriter
     began_ns: int
     report: Report
-    folder: Path
     done: set[tuple[int, int, int]] = field(default_factory=set)  # (cell, sweep, length)
     process: int = 0
     lost: int = 0
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    folder: Path = Path()
+    predicted: set[int] = field(default_factory=set)
     references: dict[Geometry, Path] = field(default_factory=dict)
 
     def event(self, name: str, **values: Any) -> None:
         self.writer.write("event", {"event": name, "at": _timer.now_ns() - self.began_ns, **values})
 
 
-def start(plan: Plan, path: Path, argv: Sequence[str], report: Report) -> str:
+def start(plan: Plan, path: Path, argv: Sequence[str], facts: Mapping[str, Any], report: Report) -> str:
     """Measure the whole plan into a new run file and return its status: complete, interrupted or incomplete.
+
+    `facts` is what machine() says.
 
     Raises UsageError before anything is measured when a backend is missing or the file cannot be made; then no file
     is left behind. A backend that turns out to be missing later costs its own cells only.
@@ -67,9 +75,9 @@ def start(plan: Plan, path: Path, argv: Sequence[str], report: Report) -> str:
         require(backend)
     writer = RunWriter.create(path)
     began_ns = _timer.now_ns()
-    writer.write("header", _header(plan, argv, began_ns))
+    writer.write("header", _header(plan, argv, began_ns, facts))
     try:
-        return _measure(plan, writer, began_ns, report, done=set(), process=0)
+        return _measure(_State(plan, writer, began_ns, report, machine=facts))
     except BackendUnavailable:
         path.unlink()
         raise
@@ -88,26 +96,25 @@ def resume(run: Run, path: Path, report: Report) -> str:
     began_ns = _timer.now_ns() - last_at  # the run's time goes on where it stopped
     try:
         writer.write("event", {"event": "resumed", "at": last_at, "detail": f"{plan.visits - len(done)} visits to go"})
-        return _measure(plan, writer, began_ns, report, done, max(processes, default=0))
+        facts = run.header.get("machine") or {}
+        return _measure(_State(plan, writer, began_ns, report, done, max(processes, default=0), machine=facts))
     finally:
         writer.close()
 
 
-def _measure(
-    plan: Plan, writer: RunWriter, began_ns: int, report: Report, done: set[tuple[int, int, int]], process: int
-) -> str:
+def _measure(state: _State) -> str:
     with tempfile.TemporaryDirectory() as folder:
-        state = _State(plan, writer, began_ns, report, Path(folder), done, process)
+        state.folder = Path(folder)
         status = "complete"
         try:
-            for cell, sweep in plan.launches():
+            for cell, sweep in state.plan.launches():
                 _sweep(state, cell, sweep)
             if state.lost:
                 status = "incomplete"
         except KeyboardInterrupt:
             state.event("interrupted", detail="by the user")
             status = "interrupted"
-        writer.write("end", {"status": status, "visits": len(state.done), "at": _timer.now_ns() - began_ns})
+        state.writer.write("end", {"status": status, "visits": len(state.done), "at": _timer.now_ns() - state.began_ns})
     return status
 
 
@@ -125,7 +132,9 @@ def _sweep(state: _State, cell: int, sweep: int) -> None:
         barren = 0 if measured else barren + 1
         todo = todo[measured + 1 :]
         if barren == GIVE_UP_AFTER and todo:
-            state.event("given-up", cell=cell, sweep=sweep, detail=f"{len(todo)} visits after {barren} processes without one")
+            state.event(
+                "given-up", cell=cell, sweep=sweep, detail=f"{len(todo)} visits after {barren} processes without one"
+            )
             state.lost += len(todo)
             return
 
@@ -139,7 +148,9 @@ def _process(state: _State, cell: int, sweep: int, todo: list[tuple[int, int]]) 
         worker.send(_task(state, cell, sweep, todo))
         while (lines := worker.lines(plan.timeout_s if ready else START_TIMEOUT_S + plan.timeout_s)) != []:
             if lines is None:
-                state.event("hung", **place, **_at(todo, measured, ready), detail=f"no answer within {plan.timeout_s:g} s")
+                state.event(
+                    "hung", **place, **_at(todo, measured, ready), detail=f"no answer within {plan.timeout_s:g} s"
+                )
                 return measured
             for line in lines:
                 value = json.loads(line)
@@ -149,6 +160,8 @@ def _process(state: _State, cell: int, sweep: int, todo: list[tuple[int, int]]) 
                     state.report(Progress(len(state.done), plan.visits, plan.cells[cell].label, sweep))
                 elif value["event"] == "unavailable" and not state.done:
                     raise BackendUnavailable(str(value["detail"]).partition(": ")[2])
+                elif value["event"] == "worker-started":
+                    _predict(state, cell, value["describe"])
                 ready = ready or value.get("event") == "warmed-up"
                 told = told or value.get("event") in ("failed", "out-of-memory", "unavailable")
             state.writer.write_lines(b"".join(lines))
@@ -156,6 +169,22 @@ def _process(state: _State, cell: int, sweep: int, todo: list[tuple[int, int]]) 
     if measured < len(todo) and not told:
         state.event("crashed", **place, **_at(todo, measured, ready), detail=ending)
     return measured
+
+
+def _predict(state: _State, cell: int, describe: Mapping[str, Any]) -> None:
+    """Store, once a cell, what the rules say about it for the versions that its worker found."""
+    if cell in state.predicted:
+        return
+    state.predicted.add(cell)
+    plan, what = state.plan, state.plan.cells[cell]
+    first, last, here = plan.lengths[0], plan.lengths[-1], environment(state.machine, describe)
+    state.event(
+        "predicted",
+        cell=cell,
+        routes={str(length): predict(what, here, length, plan.capacity).to_json() for length in (first, last)},
+        landmarks=[[mark.length, mark.what, mark.source] for mark in landmarks(what, here, first, last, plan.capacity)],
+        known_wrong=list(known_wrong(what, here, plan.lengths, plan.capacity)),
+    )
 
 
 def _at(todo: list[tuple[int, int]], measured: int, ready: bool) -> dict[str, int]:
@@ -173,7 +202,7 @@ def _task(state: _State, cell: int, sweep: int, todo: list[tuple[int, int]]) -> 
         "order": todo,
         "plan_lengths": plan.lengths,
         "samples": plan.samples,
-        "warmup_s": WARMUP_S,
+        "warmup_s": plan.warmup_s,
         "warmup_length": plan.warmup_length,
         "capacity": plan.capacity,
         "seed": plan.seed,
@@ -193,7 +222,14 @@ def _reference(state: _State, geometry: Geometry) -> Path:
     return state.references[geometry]
 
 
-def _header(plan: Plan, argv: Sequence[str], began_ns: int) -> dict[str, Any]:
+def warnings(plan: Plan, facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """What is wrong before anything is measured: results known to be wrong, variables and states that change timing."""
+    here = environment(facts)
+    wrong = (sentence for cell in plan.cells for sentence in known_wrong(cell, here, plan.lengths, plan.capacity))
+    return (*dict.fromkeys(wrong), *timing_variables(), *disturbances(facts))
+
+
+def _header(plan: Plan, argv: Sequence[str], began_ns: int, facts: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "pykvbench": __version__,
@@ -203,6 +239,7 @@ def _header(plan: Plan, argv: Sequence[str], began_ns: int) -> dict[str, Any]:
         "seed": plan.seed,
         "plan": plan.to_json(),
         "cells": [cell.to_json() for cell in plan.cells],
-        "machine": machine(),
+        "machine": facts,
+        "notes": list(warnings(plan, facts)),
         "clock": {**_timer.clock(), "began_ns": began_ns},
     }

@@ -6,6 +6,7 @@ reads run-file lines from its standard output. The task comes after the import s
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import json
@@ -68,7 +69,14 @@ class Worker:
             self.task["began_ns"],
         )
         opened_ns = _timer.now_ns() - began
-        self.write("event", event="worker-started", at=self.at(began), opened_ns=opened_ns, priority=priority, describe=driver.describe)
+        self.write(
+            "event",
+            event="worker-started",
+            at=self.at(began),
+            opened_ns=opened_ns,
+            priority=priority,
+            describe=driver.describe,
+        )
         return driver
 
     def warm_up(self, driver: Driver) -> None:
@@ -85,7 +93,14 @@ class Worker:
             _timer.run(driver.step, driver.sync, stamps, prepare)
             steps += 1
         ended = _timer.now_ns()
-        self.write("event", event="warmed-up", at=self.at(ended), took_ns=ended - began, steps=steps, step_ns=int(stamps[0, 2] - stamps[0, 0]))
+        self.write(
+            "event",
+            event="warmed-up",
+            at=self.at(ended),
+            took_ns=ended - began,
+            steps=steps,
+            step_ns=int(stamps[0, 2] - stamps[0, 0]),
+        )
         self.previous_end = ended
 
     def visit(self, driver: Driver, order: int, length: int) -> None:
@@ -131,7 +146,9 @@ class Worker:
             try:
                 self.visit(driver, order, length)
             except Exception as error:
-                self.write("event", event=_name(error), at=self.at(_timer.now_ns()), length=length, detail=_sentence(error))
+                self.write(
+                    "event", event=_name(error), at=self.at(_timer.now_ns()), length=length, detail=_sentence(error)
+                )
                 return FAILED_VISIT
         ended = _timer.now_ns()
         self.write("event", event="worker-ended", at=self.at(ended), usage=list(_timer.usage()))
@@ -163,10 +180,8 @@ def main() -> int:
     pipe = os.dup(1)
     os.dup2(2, 1)  # whatever a framework prints goes to stderr, never into the run file
     began = _timer.now_ns()
-    try:
+    with contextlib.suppress(BackendUnavailable):  # open_driver says it again, for the run file
         import_framework(sys.argv[1])
-    except BackendUnavailable:
-        pass  # reported by open_driver, in the run file's words
     imported_ns = _timer.now_ns() - began
     line = sys.stdin.readline()
     if not line:

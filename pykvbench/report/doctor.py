@@ -9,7 +9,7 @@ from pykvbench.report.numbers import duration
 
 
 def render(examination: dict[str, Any]) -> str:
-    """Backends with the sync floor or the reason they are missing, the clock, the machine, and what would disturb a run."""
+    """Backends with the sync floor or the reason they are missing, clock, machine, and what would disturb a run."""
     return "\n".join(_lines(examination))
 
 
@@ -24,8 +24,9 @@ def _lines(examination: dict[str, Any]) -> Iterator[str]:
     clock = examination["clock"]
     yield ""
     yield "Clock"
-    yield f"  {clock['name']}: resolution {clock['resolution_ns']} ns, one reading costs {clock['overhead_ns']} ns, " + (
-        "never ran backwards" if clock["monotonic"] else "RAN BACKWARDS: do not measure on this machine"
+    yield (
+        f"  {clock['name']}: resolution {clock['resolution_ns']} ns, one reading costs {clock['overhead_ns']} ns, "
+        + ("never ran backwards" if clock["monotonic"] else "RAN BACKWARDS: do not measure on this machine")
     )
     yield ""
     yield "Machine"

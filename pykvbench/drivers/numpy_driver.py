@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,17 @@ policy, lengths 1 to 600, batch 1 and 2, up to 48 layers, grouped heads or not),
 """
 
 
-def reference(geometry: Geometry, lengths: Sequence[int], seed: int) -> npt.NDArray[np.float32]:
+Rows = Callable[[Geometry, int, int, int], tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]
+
+
+def reference(
+    geometry: Geometry, lengths: Sequence[int], seed: int, rows: Rows = keys_and_values
+) -> npt.NDArray[np.float32]:
     """Every layer's attention output at each KV length, computed in float64: [len(lengths), num_layers, B, H, D].
 
     One pass over the layers serves all lengths, because every cache is a prefix of the longest. Scores are held in
-    blocks of at most 64 MiB; besides them there is one layer's K and V at the longest length.
+    blocks of at most 64 MiB; besides them there is one layer's K and V at the longest length. `rows` makes a layer's
+    K and V; one that remembers them pays off over many calls.
     """
     order = sorted(range(len(lengths)), key=lambda index: lengths[index])
     rising = np.array([lengths[index] for index in order], dtype=np.int64)  # [N]
@@ -35,7 +41,7 @@ def reference(geometry: Geometry, lengths: Sequence[int], seed: int) -> npt.NDAr
     x = np.broadcast_to(first, shape)
     result = np.empty((len(rising), geometry.num_layers, geometry.batch, geometry.num_heads, dim), dtype=np.float32)
     for layer in range(geometry.num_layers):
-        k, v = keys_and_values(geometry, layer, int(rising[-1]), seed)  # [B, Hkv, L, D]
+        k, v = rows(geometry, layer, int(rising[-1]), seed)  # [B, Hkv, L, D] or longer
         o = np.empty(shape)
         for b in range(geometry.batch):
             for h in range(geometry.num_kv_heads):

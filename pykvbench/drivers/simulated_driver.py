@@ -14,15 +14,17 @@ from pykvbench._simulated_device import Device
 from pykvbench.cell import Cell
 from pykvbench.drivers import numpy_driver
 from pykvbench.drivers.driver import Driver
-from pykvbench.drivers.program import Cost, Program, parse_program
+from pykvbench.drivers.program import Program, parse_program
 from pykvbench.errors import DriverError
+from pykvbench.values import keys_and_values
 
 
 class Decoder:
     """Steps through lengths on a simulated device."""
 
-    def __init__(self, cell: Cell, seed: int, program: Program, process: int, began_ns: int) -> None:
+    def __init__(self, cell: Cell, capacity: int, seed: int, program: Program, process: int, began_ns: int) -> None:
         self.geometry = cell.geometry
+        self.kv = [keys_and_values(cell.geometry, layer, capacity, seed) for layer in range(cell.geometry.num_layers)]
         self.seed = seed
         self.program = program
         self.began_ns = began_ns
@@ -65,7 +67,8 @@ class Decoder:
 
     def outputs(self, result: int) -> npt.NDArray[np.float64]:
         read = result + 1 if self.program.fault(result) == "wrong" else result
-        return np.asarray(numpy_driver.reference(self.geometry, [read], self.seed)[0], dtype=np.float64)
+        answer = numpy_driver.reference(self.geometry, [read], self.seed, lambda _, layer, *rest: self.kv[layer])
+        return np.asarray(answer[0], dtype=np.float64)
 
     def _run_s(self) -> float:
         return (_timer.now_ns() - self.began_ns) / 1e9
@@ -86,9 +89,9 @@ class Decoder:
             raise DriverError(f"simulated: the step over {self.length} keys failed")
 
 
-def open_driver(cell: Cell, seed: int, simulate: str | None, process: int, began_ns: int) -> Driver:
+def open_driver(cell: Cell, capacity: int, seed: int, simulate: str | None, process: int, began_ns: int) -> Driver:
     """A driver for the simulated device running the program `simulate`."""
-    decoder = Decoder(cell, seed, parse_program(simulate or ""), process, began_ns)
+    decoder = Decoder(cell, capacity, seed, parse_program(simulate or ""), process, began_ns)
     return Driver(
         reset=decoder.reset,
         advance=decoder.advance,

@@ -12,6 +12,7 @@ import numpy as np
 from pykvbench import _timer
 from pykvbench.cell import BACKENDS, Cell
 from pykvbench.drivers.availability import availability
+from pykvbench.experiment.process import HOME
 from pykvbench.geometry import Geometry
 from pykvbench.machine import disturbances, machine, timing_variables
 
@@ -60,7 +61,7 @@ def _backend(name: str) -> dict[str, Any]:
         return answer
     command = [sys.executable, "-m", "pykvbench.experiment.probe", name]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=TIMEOUT_S, text=True)
+        done = subprocess.run(command, capture_output=True, timeout=TIMEOUT_S, text=True, cwd=HOME)
     except subprocess.TimeoutExpired:
         return {
             **answer,

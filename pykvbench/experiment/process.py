@@ -10,11 +10,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+import pykvbench
 from pykvbench import _timer
 
+# Where this package lies. `python -m` looks for modules in its working directory first, which in a clone of the
+# repository would be the sources without the compiled modules instead of the installed package.
+HOME = Path(pykvbench.__file__).resolve().parent.parent
 START_TIMEOUT_S = 300.0  # importing a framework and compiling its first kernels; a cold disk can take a minute
 
 
@@ -25,6 +30,7 @@ class WorkerProcess:
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by kill)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "pykvbench.experiment.worker", backend],
+            cwd=HOME,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,

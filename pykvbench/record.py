@@ -93,13 +93,11 @@ class RunWriter:
     @classmethod
     def create(cls, path: Path) -> RunWriter:
         """Start a new run file; refuses to touch one that exists."""
+        if path.exists():
+            raise UsageError(f"{path} exists; name another file with -o, or continue it with --resume {path}.")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             return cls(open(path, "xb", buffering=0))
-        except FileExistsError:
-            raise UsageError(
-                f"{path} exists; name another file with -o, or continue it with --resume {path}."
-            ) from None
         except OSError as error:
             raise UsageError(f"{path} cannot be written ({error.strerror}); name another file with -o.") from None
 

@@ -10,16 +10,19 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
 import pykvbench
 from pykvbench import _timer
+from pykvbench.record import RunWriter
 
 # Where this package lies. `python -m` looks for modules in its working directory first, which in a clone of the
 # repository would be the sources without the compiled modules instead of the installed package.
 HOME = Path(pykvbench.__file__).resolve().parent.parent
+TOLD = ("failed", "out-of-memory", "unavailable")  # events by which a worker says itself why it ends
 START_TIMEOUT_S = 300.0  # importing a framework and compiling its first kernels; a cold disk can take a minute
 
 
@@ -38,6 +41,8 @@ class WorkerProcess:
             bufsize=0,
         )
         self._rest = b""
+        self.ready = False
+        self.failure: tuple[str, str] | None = None
 
     def __enter__(self) -> WorkerProcess:
         return self
@@ -53,7 +58,33 @@ class WorkerProcess:
         with contextlib.suppress(OSError):
             self._process.stdin.write(json.dumps(task).encode() + b"\n")
 
-    def lines(self, timeout_s: float) -> list[bytes] | None:
+    def follow(
+        self, writer: RunWriter, timeout_s: float, progress: Callable[[], int] = lambda: 0
+    ) -> Iterator[dict[str, Any]]:
+        """Append the worker's lines to the run file and yield each, until it ends or stops answering.
+
+        Once it has warmed up, a worker that neither writes nor changes `progress` for `timeout_s` hangs. Afterwards
+        `failure` is None, or the event's name and detail: "hung", or "crashed" unless the worker told what went wrong.
+        """
+        self.ready, told, seen = False, False, progress()
+        while (lines := self._lines(timeout_s if self.ready else START_TIMEOUT_S + timeout_s)) != []:
+            if lines is None:
+                if progress() == seen:
+                    self.failure = ("hung", f"no answer within {timeout_s:g} s")
+                    return
+                seen = progress()
+                continue
+            writer.write_lines(b"".join(lines))
+            for line in lines:
+                value = json.loads(line)
+                self.ready = self.ready or value.get("event") == "warmed-up"
+                told = told or value.get("event") in TOLD
+                yield value
+        ending = self._ending()
+        if not told and ending is not None:
+            self.failure = ("crashed", ending)
+
+    def _lines(self, timeout_s: float) -> list[bytes] | None:
         """The next complete lines; an empty list when the worker has ended, None when nothing came in time."""
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
@@ -71,9 +102,11 @@ class WorkerProcess:
             if lines:
                 return lines
 
-    def ending(self) -> str:
-        """How the ended worker ended: the signal's name, the exit status, or the last line of a traceback."""
+    def _ending(self) -> str | None:
+        """How it ended: the signal's name, or the exit status and the last line of a traceback; None for status 0."""
         status = self._process.wait()
+        if status == 0:
+            return None
         if status < 0:
             name = signal.Signals(-status).name
             return name + (", probably by the system for lack of memory" if name == "SIGKILL" else "")

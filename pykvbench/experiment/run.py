@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +21,7 @@ from pykvbench.drivers.availability import require
 from pykvbench.drivers.numpy_driver import reference
 from pykvbench.errors import BackendUnavailable
 from pykvbench.experiment.plan import Plan
-from pykvbench.experiment.process import START_TIMEOUT_S, WorkerProcess
+from pykvbench.experiment.process import WorkerProcess
 from pykvbench.geometry import Geometry
 from pykvbench.machine import disturbances, timing_variables
 from pykvbench.record import SCHEMA, Run, RunWriter
@@ -142,32 +141,22 @@ def _sweep(state: _State, cell: int, sweep: int) -> None:
 def _process(state: _State, cell: int, sweep: int, todo: list[tuple[int, int]]) -> int:
     """Run one worker over `todo`; returns how many visits it completed before it ended."""
     plan = state.plan
-    place = {"cell": cell, "sweep": sweep, "process": state.process}
-    measured, ready, told = 0, False, False
+    measured = 0
     with WorkerProcess(plan.cells[cell].backend) as worker:
         worker.send(_task(state, cell, sweep, todo))
-        while (lines := worker.lines(plan.timeout_s if ready else START_TIMEOUT_S + plan.timeout_s)) != []:
-            if lines is None:
-                state.event(
-                    "hung", **place, **_at(todo, measured, ready), detail=f"no answer within {plan.timeout_s:g} s"
-                )
-                return measured
-            for line in lines:
-                value = json.loads(line)
-                if value["kind"] == "visit":
-                    state.done.add((cell, sweep, value["length"]))
-                    measured += 1
-                    state.report(Progress(len(state.done), plan.visits, plan.cells[cell].label, sweep))
-                elif value["event"] == "unavailable" and not state.done:
-                    raise BackendUnavailable(str(value["detail"]).partition(": ")[2])
-                elif value["event"] == "worker-started":
-                    _predict(state, cell, value["describe"])
-                ready = ready or value.get("event") == "warmed-up"
-                told = told or value.get("event") in ("failed", "out-of-memory", "unavailable")
-            state.writer.write_lines(b"".join(lines))
-        ending = worker.ending()
-    if measured < len(todo) and not told:
-        state.event("crashed", **place, **_at(todo, measured, ready), detail=ending)
+        for value in worker.follow(state.writer, plan.timeout_s):
+            if value["kind"] == "visit":
+                state.done.add((cell, sweep, value["length"]))
+                measured += 1
+                state.report(Progress(len(state.done), plan.visits, plan.cells[cell].label, sweep))
+            elif value["event"] == "unavailable" and not state.done:
+                raise BackendUnavailable(str(value["detail"]).partition(": ")[2])
+            elif value["event"] == "worker-started":
+                _predict(state, cell, value["describe"])
+        if worker.failure is not None and measured < len(todo):
+            name, detail = worker.failure
+            at = {"length": todo[measured][1]} if worker.ready else {}  # before its first visit no length is to blame
+            state.event(name, cell=cell, sweep=sweep, process=state.process, **at, detail=detail)
     return measured
 
 
@@ -185,11 +174,6 @@ def _predict(state: _State, cell: int, describe: Mapping[str, Any]) -> None:
         landmarks=[[mark.length, mark.what, mark.source] for mark in landmarks(what, here, first, last, plan.capacity)],
         known_wrong=list(known_wrong(what, here, plan.lengths, plan.capacity)),
     )
-
-
-def _at(todo: list[tuple[int, int]], measured: int, ready: bool) -> dict[str, int]:
-    """The length that a worker died at; none when it died before its first visit."""
-    return {"length": todo[measured][1]} if ready and measured < len(todo) else {}
 
 
 def _task(state: _State, cell: int, sweep: int, todo: list[tuple[int, int]]) -> dict[str, Any]:

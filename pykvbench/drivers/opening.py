@@ -4,34 +4,46 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from pathlib import Path
 
-from pykvbench.cell import Cell
+from pykvbench.cell import NO_CACHE, Cell
 from pykvbench.drivers.availability import require
 from pykvbench.drivers.driver import Driver
 from pykvbench.errors import BackendUnavailable, DriverError
 
 
 def open_driver(
-    cell: Cell, capacity: int, seed: int, simulate: str | None = None, process: int = 0, began_ns: int = 0
+    cell: Cell,
+    capacity: int,
+    seed: int,
+    simulate: str | None = None,
+    process: int = 0,
+    began_ns: int = 0,
+    weights: Path | None = None,
 ) -> Driver:
     """The driver of `cell`, with room for `capacity` tokens in each cache.
 
     `simulate`, `process` (which of the run's processes this is) and `began_ns` (when the run began) concern the
-    simulated device only. Raises BackendUnavailable when the framework or the device is missing, and DriverError
+    simulated device only, `weights` (a folder that a model was saved in) the library's models. Raises BackendUnavailable when the framework or the device is missing, and DriverError
     when this process already holds the other framework: their thread pools and memory would disturb each other.
     """
     import_framework(cell.backend)
     if cell.backend == "simulated":
         from pykvbench.drivers import simulated_driver
 
-        return simulated_driver.open_driver(cell, seed, simulate, process, began_ns)
-    if _is_mlx(cell.backend):
-        from pykvbench.drivers import mlx_driver
+        return simulated_driver.open_driver(cell, capacity, seed, simulate, process, began_ns)
+    framework = "mlx" if _is_mlx(cell.backend) else "torch"
+    module = import_module(f"pykvbench.drivers.{framework}_{_part(cell)}")
+    local = {"weights": weights} if cell.body == "library" else {}
+    driver: Driver = module.open_driver(cell, capacity, seed, **local)
+    return driver
 
-        return mlx_driver.open_driver(cell, capacity, seed)
-    from pykvbench.drivers import torch_driver
 
-    return torch_driver.open_driver(cell, capacity, seed)
+def _part(cell: Cell) -> str:
+    """Which file of a framework's the cell's step is in."""
+    if cell.body == "attention":
+        return "uncached" if cell.cache == NO_CACHE else "driver"
+    return "library" if cell.body == "library" else "model"
 
 
 def import_framework(backend: str) -> None:
@@ -39,7 +51,7 @@ def import_framework(backend: str) -> None:
     if backend == "simulated":
         return
     name, other = ("mlx.core", "torch") if _is_mlx(backend) else ("torch", "mlx.core")
-    if other in sys.modules:
+    if sys.modules.get(other) is not None:
         raise DriverError(f"{other} is already loaded in this process; open {backend} in a process of its own.")
     try:
         import_module(name)

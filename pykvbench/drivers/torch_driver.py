@@ -24,13 +24,13 @@ from pykvbench.cell import Cell
 from pykvbench.drivers.driver import Driver
 from pykvbench.drivers.resident import resident_bytes
 from pykvbench.drivers.torch_device import (
+    check_dtype,
     counters,
     describe,
     find_device,
     finish,
     fix_settings,
     restart_peak,
-    check_dtype,
 )
 from pykvbench.errors import DriverError
 from pykvbench.values import keys_and_values, query
@@ -62,7 +62,7 @@ class Prealloc:
         # Another sample of the same visit: the row its last step wrote may stay.
         if length != self.start or self.filled > length + 1:
             for buffer, rows, value in zip((self.k, self.v), (self.k_rows, self.v_rows), self.unwritten, strict=True):
-                buffer[:, :, self.filled : length] = rows[:, :, self.filled : length]
+                buffer[:, :, self.filled : length] = _contiguous(rows[:, :, self.filled : length])
                 buffer[:, :, length : self.filled] = value
             self.start = self.filled = length
         self.length = length
@@ -170,7 +170,10 @@ class Decoder:
             raise DriverError(f"Token {n} is outside this driver's {self.capacity}; open it with a larger capacity.")
         if n != self.ready:
             self.rows = [
-                (_row(cache.k_rows, n), _row(cache.v_rows, n))  # [B, Hkv, 1, D]
+                (
+                    _contiguous(cache.k_rows[:, :, n : n + 1]),
+                    _contiguous(cache.v_rows[:, :, n : n + 1]),
+                )  # [B, Hkv, 1, D]
                 for cache in self.caches
             ]
             self.ready = n
@@ -245,9 +248,9 @@ def _full(rows: Array, capacity: int, value: float) -> Array:
     return torch.full((*rows.shape[:2], capacity, rows.shape[3]), value, dtype=rows.dtype, device=rows.device)
 
 
-def _row(rows: Array, n: int) -> Array:
-    """Row n as a projection would leave it, contiguous: [B, Hkv, 1, D]."""
-    return rows[:, :, n : n + 1].contiguous()
+def _contiguous(rows: Array) -> Array:
+    """Rows as a projection leaves them. In MLX a whole buffer assigned without this would share the source's memory."""
+    return rows.contiguous()
 
 
 def _concatenate(first: Array, second: Array) -> Array:

@@ -178,13 +178,13 @@ def _predict(state: _State, cell: int, describe: Mapping[str, Any]) -> None:
 
 def _task(state: _State, cell: int, sweep: int, todo: list[tuple[int, int]]) -> dict[str, Any]:
     plan = state.plan
+    row = {length: index for index, length in enumerate(plan.lengths)}
     return {
+        "measure": "sweep",
+        "place": {"cell": cell, "sweep": sweep, "process": state.process},
+        "items": [{"order": order, "length": length, "row": row[length]} for order, length in todo],
         "cell": plan.cells[cell].to_json(),
-        "cell_index": cell,
-        "sweep": sweep,
         "process": state.process,
-        "order": todo,
-        "plan_lengths": plan.lengths,
         "samples": plan.samples,
         "warmup_s": plan.warmup_s,
         "warmup_length": plan.warmup_length,

@@ -1,4 +1,4 @@
-"""One fresh process: imports one framework, measures one sweep, and writes a line for each visit.
+"""One fresh process: imports one framework, measures one sweep or some trajectories, and writes a line for each.
 
 The parent starts `python -m pykvbench.experiment.worker BACKEND`, then writes one JSON task to its standard input and
 reads run-file lines from its standard output. The task comes after the import so that both can happen at once.
@@ -21,15 +21,12 @@ import numpy as np
 from pykvbench import _timer
 from pykvbench.cell import Cell
 from pykvbench.drivers.driver import Driver
-from pykvbench.drivers.numpy_driver import TOLERANCE, numerics_error
 from pykvbench.drivers.opening import import_framework, open_driver
 from pykvbench.errors import BackendUnavailable
-from pykvbench.experiment.inject import injected_step, parse_injection
-from pykvbench.experiment.plan import CALLS_BEFORE_STEADY
 from pykvbench.record import encode
 
 LOST_PARENT = 4
-FAILED_VISIT = 3
+FAILED = 3
 
 
 class Worker:
@@ -40,15 +37,11 @@ class Worker:
         self.pipe = pipe
         self.parent = parent
         self.cell = Cell.from_json(task["cell"])
-        self.place = {name: task[name] for name in ("sweep", "process")} | {"cell": task["cell_index"]}
-        self.injections = {injection.length: injection for injection in map(parse_injection, task["inject"])}
-        self.expected = np.load(task["reference"], mmap_mode="r")
-        self.row = {length: row for row, length in enumerate(sorted(task["plan_lengths"]))}
         self.previous_end = 0
 
     def write(self, kind: str, **values: Any) -> None:
         """Send one line; one write call, so that the gap between visits stays short."""
-        line = encode(kind, {**values, **self.place})
+        line = encode(kind, {**values, **self.task["place"]})
         while line:
             line = line[os.write(self.pipe, line) :]
 
@@ -103,53 +96,25 @@ class Worker:
         )
         self.previous_end = ended
 
-    def visit(self, driver: Driver, order: int, length: int) -> None:
-        """First call, second call and K steady calls at one length, then the check against the reference."""
-        prepare = partial(driver.reset, length - 1)
-        step = driver.step
-        if length in self.injections:
-            step = injected_step(driver, self.injections[length], prepare)
-        stamps = np.zeros((CALLS_BEFORE_STEADY + self.task["samples"], 3), dtype=np.int64)
-        before = _timer.usage()
-        result = _timer.run(step, driver.sync, stamps, prepare)
-        after = _timer.usage()
-        spans = np.stack([stamps[:, 1] - stamps[:, 0], stamps[:, 2] - stamps[:, 0]], axis=1)  # dispatch, total
-        error = numerics_error(driver.outputs(result), self.expected[self.row[length]])
-        self.write(
-            "visit",
-            order=order,
-            length=length,
-            at=self.at(int(stamps[0, 0])),
-            gap=int(stamps[0, 0]) - self.previous_end,
-            first=spans[0].tolist(),
-            second=spans[1].tolist(),
-            dispatch=spans[CALLS_BEFORE_STEADY:, 0].tolist(),
-            total=spans[CALLS_BEFORE_STEADY:, 1].tolist(),
-            error=error if np.isfinite(error) else None,
-            correct=bool(error <= TOLERANCE[self.cell.geometry.dtype]),
-            memory=driver.memory(),
-            cpu=after[0] - before[0],
-            switches=[after[1] - before[1], after[2] - before[2]],
-        )
-        self.previous_end = int(stamps[-1, 2])
-
     def run(self) -> int:
-        """The whole sweep; returns the exit status."""
+        """The whole task; returns the exit status."""
+        from pykvbench.experiment import sweep, trajectory
+
+        measure = {"sweep": sweep.measure, "trajectories": trajectory.measure}[self.task["measure"]]
         driver = self.open()
         self.warm_up(driver)
         gc.collect()
         gc.freeze()
         gc.disable()  # a collection inside a sample would be a stall of our own making
-        for order, length in self.task["order"]:
+        for item in self.task["items"]:
             if os.getppid() != self.parent:
                 return LOST_PARENT
             try:
-                self.visit(driver, order, length)
+                measure(self, driver, item)
             except Exception as error:
-                self.write(
-                    "event", event=_name(error), at=self.at(_timer.now_ns()), length=length, detail=_sentence(error)
-                )
-                return FAILED_VISIT
+                at = {name: item[name] for name in ("length", "budget", "prompt") if name in item}
+                self.write("event", event=_name(error), at=self.at(_timer.now_ns()), **at, detail=_sentence(error))
+                return FAILED
         ended = _timer.now_ns()
         self.write("event", event="worker-ended", at=self.at(ended), usage=list(_timer.usage()))
         return 0
@@ -193,7 +158,7 @@ def main() -> int:
     except Exception as error:
         name = "unavailable" if isinstance(error, BackendUnavailable) else _name(error)
         worker.write("event", event=name, at=worker.at(_timer.now_ns()), detail=_sentence(error))
-        return FAILED_VISIT
+        return FAILED
 
 
 if __name__ == "__main__":

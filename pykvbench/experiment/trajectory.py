@@ -1,0 +1,92 @@
+"""In the worker: a trajectory, one growing decode loop of `budget` tokens after a prompt, every step kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pykvbench import _timer
+from pykvbench.drivers.driver import Driver
+from pykvbench.drivers.numpy_driver import TOLERANCE, numerics_error
+
+if TYPE_CHECKING:
+    from pykvbench.experiment.worker import Worker
+
+
+def measure(worker: Worker, driver: Driver, item: dict[str, Any]) -> None:
+    """Decode item's budget after its prompt and write the line; with item["measured"] false it only leaves a history.
+
+    Stamps go straight into a file that the parent reads if this process dies: a trajectory that dies keeps its steps.
+    """
+    prompt, budget = item["prompt"], item["budget"]
+    stamps = np.memmap(item["stamps"], dtype=np.int64, mode="r+", shape=(budget, 3))
+    stamps[:] = 0
+    if driver.begin is not None:
+        driver.begin(prompt, budget)
+    counters: list[dict[str, int]] = []
+    tokens: list[list[int]] = []
+
+    def sync(result: object) -> object:
+        done = driver.sync(result)
+        if driver.tokens is not None:
+            tokens.append(driver.tokens(result))
+        return done
+
+    def prepare() -> None:
+        if not counters:
+            driver.reset(prompt)
+        else:
+            driver.advance()
+        counters.append(driver.memory())
+
+    try:
+        result = _timer.run(driver.step, driver.sync if driver.tokens is None else sync, stamps, prepare)
+    except BaseException:
+        _write(worker, item, stamps, counters, tokens, error=None, correct=None)
+        raise
+    counters.append(driver.memory())
+    error = _error(worker, driver, item, result)
+    correct = None if error is None else bool(error <= TOLERANCE[worker.cell.geometry.dtype])
+    if item["measured"]:
+        _write(worker, item, stamps, counters[1:], tokens, error if error and np.isfinite(error) else None, correct)
+
+
+def line(item: dict[str, Any], stamps: npt.NDArray[np.int64], began_ns: int) -> dict[str, Any]:
+    """The timing part of a trajectory's line, from as many steps as were completed; used by the parent too."""
+    done = stamps[stamps[:, 2] > 0]
+    gaps = np.concatenate([[0], done[1:, 0] - done[:-1, 2]]) if len(done) else np.zeros(0, dtype=np.int64)
+    return {
+        **{name: item[name] for name in ("repeat", "place", "order", "budget", "prompt")},
+        "at": int(done[0, 0]) - began_ns if len(done) else 0,
+        "dispatch": (done[:, 1] - done[:, 0]).tolist(),
+        "total": (done[:, 2] - done[:, 0]).tolist(),
+        "gap": gaps.tolist(),
+        "complete": len(done) == item["budget"],
+    }
+
+
+def _write(
+    worker: Worker,
+    item: dict[str, Any],
+    stamps: npt.NDArray[np.int64],
+    counters: list[dict[str, int]],
+    tokens: list[list[int]],
+    error: float | None,
+    correct: bool | None,
+) -> None:
+    timing = line(item, stamps, worker.task["began_ns"])
+    steps = len(timing["total"])
+    names = counters[0] if counters else {}
+    memory = {name: [counter[name] for counter in counters[:steps]] for name in names}
+    chosen = [token[0] for token in tokens[:steps]] if tokens else None
+    worker.write("trajectory", **timing, memory=memory, tokens=chosen, error=error, correct=correct)
+
+
+def _error(worker: Worker, driver: Driver, item: dict[str, Any], result: object) -> float | None:
+    """The last step's distance from the float64 reference; None for bodies whose reference is too slow to run here."""
+    if item["row"] is None:
+        return None
+    expected = np.load(worker.task["reference"], mmap_mode="r")[item["row"]]
+    return numerics_error(driver.outputs(result), expected)

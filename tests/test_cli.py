@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from pykvbench import cli
+from pykvbench.cell import BACKENDS
 from pykvbench.cli import main
 
 COMMANDS = sorted(main.commands)
@@ -154,7 +154,7 @@ def test_a_run_is_drawn(tmp_path: Path) -> None:
 
 def test_doctor_names_every_backend() -> None:
     examination = json.loads(pykvbench("doctor", "--json").stdout)
-    assert [backend["backend"] for backend in examination["backends"]] == list(cli.BACKENDS)
+    assert [backend["backend"] for backend in examination["backends"]] == list(BACKENDS)
     assert all(backend["available"] or backend["remedy"] for backend in examination["backends"])
     assert examination["clock"]["monotonic"] is True
 

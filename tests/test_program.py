@@ -7,7 +7,7 @@ from pykvbench.errors import UsageError
 def test_every_term_has_its_meaning() -> None:
     program = parse_program(
         "421=21x, 440-446=1.5x@40%, 450-=0.6x, host:9=2x, first=5x, first:7=3x, all=2x@10s-20s, noise=3%, drift=5%,"
-        "base=1ms, slope=50ns, crash=8"
+        "base=1ms, slope=50ns, crash=8, budget:512-624=10x"
     )
     assert program.costs == (
         Cost("device", 421, 421, 21.0),
@@ -17,6 +17,7 @@ def test_every_term_has_its_meaning() -> None:
         Cost("first", 1, None, 5.0),
         Cost("first", 7, 7, 3.0),
         Cost("device", 1, None, 2.0, window_s=(10.0, 20.0)),
+        Cost("budget", 512, 624, 10.0),
     )
     assert (program.noise, program.drift_per_minute, program.base_ns, program.slope_ns) == (0.03, 0.05, 1e6, 50.0)
     assert program.fault(8) == "crash"

@@ -8,6 +8,7 @@ from pykvbench import record
 from pykvbench.analysis.finding import Result
 from pykvbench.analysis.series import analyze_series
 from pykvbench.analysis.table import read_table
+from pykvbench.analysis.trajectory import analyze_trajectories
 from pykvbench.analysis.verdict import analyze_run
 from pykvbench.errors import RunFileError
 from pykvbench.record import Run
@@ -26,7 +27,7 @@ def analyze_file(path: str | os.PathLike[str], min_ratio: float = 1.10) -> tuple
     if not record.is_run(first):
         return None, analyze_series(read_table(path), min_ratio)
     run = record.read(path)
-    return run, analyze_run(run, min_ratio)
+    return run, (analyze_trajectories if run.header.get("command") == "decode" else analyze_run)(run, min_ratio)
 
 
 def describe(run: Run | None) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ Terms are separated by commas:
     440-446=1.5x           at a range; 450-=0.6x from a length on; all=2x everywhere
     421=5x@40%             in 40 % of the processes; all=2x@10s-20s between two times of the run
     first=5x               the first call of each length in a process; first:421=5x at one length only
+    budget:512-624=10x     in every step of a trajectory with such a budget (decode)
     host:421=1.3x          as work on the host (dispatch) instead of the device (completion)
     noise=3%, drift=5%     lognormal spread of each call; growth a minute of run time
     base=200us, slope=200ns   the smooth curve: base + slope x length
@@ -31,16 +32,16 @@ _VALUE = re.compile(
 class Cost:
     """One deviation from the smooth curve."""
 
-    where: str  # "device", "host" or "first"
+    where: str  # "device", "host", "first" or "budget"
     first: int
     last: int | None  # inclusive; None: to the end
     ratio: float
     share: float = 1.0  # of processes
     window_s: tuple[float, float] | None = None  # of run time
 
-    def covers(self, length: int) -> bool:
-        """Whether it applies at this length."""
-        return self.first <= length and (self.last is None or length <= self.last)
+    def covers(self, value: int) -> bool:
+        """Whether it applies at this length, or budget."""
+        return self.first <= value and (self.last is None or value <= self.last)
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def _cost(key: str, value: str, term: str) -> Cost:
     span = _LENGTHS.fullmatch("1-" if lengths == "all" else lengths)
     amount = _VALUE.fullmatch(value)
     reversed_span = span is not None and span["last"] is not None and int(span["last"]) < int(span["first"])
-    if where not in ("device", "host", "first") or span is None or amount is None or reversed_span:
+    if where not in ("device", "host", "first", "budget") or span is None or amount is None or reversed_span:
         raise UsageError(
             f"--simulate term {term!r} is not understood; "
             "write terms such as 421=21x, 440-446=1.5x@40%, first=5x or crash=421."

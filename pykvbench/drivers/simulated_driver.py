@@ -14,7 +14,7 @@ from pykvbench._simulated_device import Device
 from pykvbench.cell import Cell
 from pykvbench.drivers import numpy_driver
 from pykvbench.drivers.driver import Driver
-from pykvbench.drivers.program import Program, parse_program
+from pykvbench.drivers.program import Cost, Program, parse_program
 from pykvbench.errors import DriverError
 from pykvbench.values import keys_and_values
 
@@ -33,13 +33,16 @@ class Decoder:
         modes = np.random.default_rng([seed, process, 11])
         self.costs = tuple(cost for cost in program.costs if modes.random() < cost.share)
         self.calls: Counter[int] = Counter()
-        self.length = 0
+        self.length = self.budget = 0
 
     def reset(self, length: int) -> None:
         self.length = length
 
     def advance(self) -> None:
         pass
+
+    def begin(self, prompt: int, budget: int) -> None:
+        self.budget = budget
 
     def step(self) -> int:
         """Queue one step's work and return at once, except for the share that is the host's."""
@@ -74,7 +77,7 @@ class Decoder:
         return (_timer.now_ns() - self.began_ns) / 1e9
 
     def _applies(self, cost: Cost) -> bool:
-        if not cost.covers(self.length) or (cost.where == "first" and self.calls[self.length] > 1):
+        if not cost.covers(self.budget if cost.where == "budget" else self.length) or (cost.where == "first" and self.calls[self.length] > 1):
             return False
         return cost.window_s is None or cost.window_s[0] <= self._run_s() < cost.window_s[1]
 
@@ -99,5 +102,6 @@ def open_driver(cell: Cell, capacity: int, seed: int, simulate: str | None, proc
         sync=decoder.sync,
         outputs=decoder.outputs,
         memory=dict,
+        begin=decoder.begin,
         describe={"framework": "simulated", "device": "simulated device (a thread that takes the time it is told to)"},
     )

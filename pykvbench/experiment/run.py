@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pykvbench import __version__, _timer
+from pykvbench import _timer
 from pykvbench.dispatch.environment import environment
 from pykvbench.dispatch.known_wrong import known_wrong
 from pykvbench.dispatch.landmarks import landmarks
@@ -20,11 +18,11 @@ from pykvbench.dispatch.predict import predict
 from pykvbench.drivers.availability import require
 from pykvbench.drivers.numpy_driver import reference
 from pykvbench.errors import BackendUnavailable
+from pykvbench.experiment.header import header, warn
 from pykvbench.experiment.plan import Plan
 from pykvbench.experiment.process import WorkerProcess
 from pykvbench.geometry import Geometry
-from pykvbench.machine import disturbances, timing_variables
-from pykvbench.record import SCHEMA, Run, RunWriter
+from pykvbench.record import Run, RunWriter
 
 GIVE_UP_AFTER = 5  # processes in a row that died without completing a visit end the sweep
 
@@ -74,7 +72,9 @@ def start(plan: Plan, path: Path, argv: Sequence[str], facts: Mapping[str, Any],
         require(backend)
     writer = RunWriter.create(path)
     began_ns = _timer.now_ns()
-    writer.write("header", _header(plan, argv, began_ns, facts))
+    writer.write(
+        "header", header("attn", plan.cells, plan.to_json(), plan.seed, argv, facts, warnings(plan, facts), began_ns)
+    )
     try:
         return _measure(_State(plan, writer, began_ns, report, machine=facts))
     except BackendUnavailable:
@@ -208,22 +208,4 @@ def _reference(state: _State, geometry: Geometry) -> Path:
 
 def warnings(plan: Plan, facts: Mapping[str, Any]) -> tuple[str, ...]:
     """What is wrong before anything is measured: results known to be wrong, variables and states that change timing."""
-    here = environment(facts)
-    wrong = (sentence for cell in plan.cells for sentence in known_wrong(cell, here, plan.lengths, plan.capacity))
-    return (*dict.fromkeys(wrong), *timing_variables(), *disturbances(facts))
-
-
-def _header(plan: Plan, argv: Sequence[str], began_ns: int, facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "pykvbench": __version__,
-        "command": "attn",
-        "argv": [word if os.sep not in word else "(path)" for word in argv],
-        "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "seed": plan.seed,
-        "plan": plan.to_json(),
-        "cells": [cell.to_json() for cell in plan.cells],
-        "machine": facts,
-        "notes": list(warnings(plan, facts)),
-        "clock": {**_timer.clock(), "began_ns": began_ns},
-    }
+    return warn(plan.cells, plan.lengths, plan.capacity, facts)

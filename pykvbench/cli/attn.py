@@ -1,0 +1,112 @@
+"""pykvbench attn."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pykvbench.cell import CACHES
+from pykvbench.cli.options import cell_options, result_options, run_options
+from pykvbench.cli.show import dated, finish, progress, show
+from pykvbench.lengths import parse_lengths
+
+if TYPE_CHECKING:
+    from pykvbench.experiment.plan import Plan
+    from pykvbench.experiment.request import Request
+
+
+@click.command("attn")
+@cell_options(CACHES, "prealloc", "4, or the model's if it has fewer")
+@click.option(
+    "--len",
+    "lengths",
+    default="380:530",
+    show_default=True,
+    metavar="RANGE",
+    help="KV lengths, both ends included: 380:530, 380:530:2, 64:4096:*2, 128,256, 1k:2k.",
+)
+@click.option(
+    "--sweeps", type=int, default=5, show_default=True, help="Visits to every length, each in a fresh process."
+)
+@click.option("--samples", type=int, default=7, show_default=True, help="Steady samples a visit, after two more calls.")
+@click.option(
+    "--inject",
+    multiple=True,
+    metavar="LENGTH:RATIOx",
+    help="Add work on the host at a length, to see it found; labelled in the run.",
+)
+@run_options
+@click.option("--resume", type=click.Path(path_type=Path), help="Continue this run file; all else comes from it.")
+@result_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    request: Request,
+    lengths: str,
+    sweeps: int,
+    samples: int,
+    inject: tuple[str, ...],
+    seed: int,
+    warmup: float,
+    timeout: float,
+    out: Path | None,
+    resume: Path | None,
+    as_json: bool,
+    min_ratio: float,
+    fail_on_finding: bool,
+) -> None:
+    """Time one attention decode step at every KV length and say what stands out.
+
+    Every sweep visits the lengths in its own shuffled order in a fresh process, so that a bad length and a bad minute
+    look different.
+
+    \b
+    Example:  pykvbench attn --backend mps --len 380:530
+    """
+    from pykvbench import record
+    from pykvbench.experiment import run as experiment
+    from pykvbench.experiment.inject import parse_injection
+    from pykvbench.experiment.plan import Plan
+    from pykvbench.experiment.request import ATTN_LAYERS
+    from pykvbench.machine import machine
+
+    if resume is not None:
+        path, before = resume, record.read(resume)
+        with progress(len(before.visits)) as report:
+            status = experiment.resume(before, path, report)
+    else:
+        plan = Plan(
+            cells=request.cells(ATTN_LAYERS),
+            lengths=parse_lengths(lengths),
+            sweeps=sweeps,
+            samples=samples,
+            seed=seed,
+            warmup_s=warmup,
+            timeout_s=timeout,
+            simulate=request.simulate,
+            inject=tuple(parse_injection(text) for text in inject),
+        )
+        path, facts = out or dated("attn", plan.cells), machine()
+        for line in (_cost(plan), *experiment.warnings(plan, facts)):
+            click.echo(line, err=True)
+        with progress(plan.visits) as report:
+            status = experiment.start(plan, path, sys.argv[1:], facts, report)
+    result = show(path, min_ratio, as_json)
+    finish(ctx, path, status, result, fail_on_finding, f" Finish it with: pykvbench attn --resume {path}")
+
+
+def _cost(plan: Plan) -> str:
+    """What the run will do, said before it starts."""
+    from pykvbench.experiment.plan import CALLS_BEFORE_STEADY
+
+    processes = len(plan.cells) * plan.sweeps
+    calls = plan.visits * (plan.samples + CALLS_BEFORE_STEADY)
+    cells = ", ".join(cell.label for cell in plan.cells)
+    return (
+        f"{cells}: {len(plan.lengths)} lengths x {plan.sweeps} sweeps x {plan.samples} samples = {calls} steps in "
+        f"{processes} fresh processes; each adds its start-up and {plan.warmup_s:g} s of warm-up."
+    )

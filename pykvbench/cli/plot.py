@@ -1,0 +1,27 @@
+"""pykvbench plot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("plot")
+@click.argument("path", type=click.Path(path_type=Path), metavar="RUN|CSV")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), required=True, help="Picture to write: .png, .svg or .pdf."
+)
+def command(path: Path, out: Path) -> None:
+    """Draw latency against length, and against the time of measurement.
+
+    \b
+    Example:  pykvbench plot runs/before.jsonl -o before.png
+    """
+    from pykvbench.analysis.file import analyze_file
+    from pykvbench.dispatch.landmarks import landmarks_of_run
+    from pykvbench.report.plot import draw
+
+    run, result = analyze_file(path)
+    draw(run, result, out, landmarks_of_run(run) if run is not None else ())
+    click.echo(f"Picture: {out}", err=True)

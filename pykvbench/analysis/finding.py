@@ -92,6 +92,40 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class BudgetRow:
+    """What whole generations of one budget after one prompt took: a row of the table of a decode run."""
+
+    prompt: int
+    budget: int
+    totals_ns: tuple[float, ...]  # of every repeat that came to its end
+    slow: bool  # in most repeats, against the same lengths in other budgets
+    memory: dict[str, float]  # bytes by counter after the last step, median over repeats
+    off_ns: float | None = None  # the same budget without a cache
+
+    @property
+    def total_ns(self) -> float:
+        """The median over repeats, NaN where none came to its end."""
+        return float(np.median(self.totals_ns)) if self.totals_ns else float("nan")
+
+    @property
+    def off_ratio(self) -> float | None:
+        """How many times longer the budget takes without a cache."""
+        return None if self.off_ns is None else self.off_ns / self.total_ns
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as it stands in the JSON document, None where nothing was measured."""
+        return {
+            "prompt": self.prompt,
+            "budget": self.budget,
+            "total_ns": self.total_ns if self.totals_ns else None,
+            "totals_ns": list(self.totals_ns),
+            "slow": self.slow,
+            "memory": self.memory,
+            "off_ns": self.off_ns if self.off_ns is not None and np.isfinite(self.off_ns) else None,
+        }
+
+
+@dataclass(frozen=True)
 class CellResult:
     """What one cell's visits say."""
 
@@ -102,6 +136,7 @@ class CellResult:
     smallest_p: float | None  # smallest p-value all sweeps agreeing could have reached
     notes: tuple[str, ...]
     curve: Curve
+    budgets: tuple[BudgetRow, ...] = ()  # of a decode run
 
 
 @dataclass(frozen=True)
@@ -141,6 +176,7 @@ class Result:
                     "verdict": cell.verdict,
                     "limit_of_detection": cell.limit_of_detection,
                     "smallest_p": cell.smallest_p,
+                    **({"budgets": [row.to_json() for row in cell.budgets]} if cell.budgets else {}),
                 }
                 for cell in self.cells
             ],

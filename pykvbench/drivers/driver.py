@@ -24,6 +24,11 @@ class Driver:
     outputs(result)  the result on the host: float64 [num_layers, B, H, D]. Not timed.
     memory()         counters in bytes by name, such as live, driver, pooled, rss; only those this backend has.
     describe         versions, device and settings that belong in the run file.
+    begin(prompt, budget)  a trajectory begins; None where that changes nothing, as it does on every real device.
+    tokens(result)   the tokens the step chose, one a sequence of the batch; None for a body that chooses none.
+
+    Other bodies return and give other outputs: a block the last token's hidden state [1, B, 1, hidden], a model its
+    logits [1, B, 1, vocabulary], a library's model its tokens [1, B, 1, 1].
     """
 
     reset: Callable[[int], None]
@@ -33,3 +38,5 @@ class Driver:
     outputs: Callable[[Any], npt.NDArray[np.float64]]
     memory: Callable[[], dict[str, int]]
     describe: dict[str, Any]
+    begin: Callable[[int, int], None] | None = None
+    tokens: Callable[[Any], list[int]] | None = None

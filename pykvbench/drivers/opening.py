@@ -24,8 +24,10 @@ def open_driver(
     """The driver of `cell`, with room for `capacity` tokens in each cache.
 
     `simulate`, `process` (which of the run's processes this is) and `began_ns` (when the run began) concern the
-    simulated device only, `weights` (a folder that a model was saved in) the library's models. Raises BackendUnavailable when the framework or the device is missing, and DriverError
-    when this process already holds the other framework: their thread pools and memory would disturb each other.
+    simulated device only, `weights` (the folder of a saved model) a library's model only. Raises BackendUnavailable
+    when the framework, the device or the library is missing, UsageError when the library does not run the cell, and
+    DriverError when this process already holds the other framework: their thread pools and memory would disturb each
+    other.
     """
     import_framework(cell.backend)
     if cell.backend == "simulated":

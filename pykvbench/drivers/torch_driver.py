@@ -8,7 +8,7 @@ torch_driver.py and mlx_driver.py are the same step in the two frameworks: the s
 The sum makes each layer's query depend on the layer before, so that no two layers can overlap. It starts from the
 same query in every layer, not from the sum so far: queries stay of unit size, and rounding errors do not pile up
 (with a running sum, 48 layers of bfloat16 ended 59 % off at 8 keys, correctly computed). What happens between steps
-is in reset and advance.
+is in reset and advance; the two kernels are in torch_attention.py.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch.nn.functional import scaled_dot_product_attention
 
 from pykvbench.cell import Cell
 from pykvbench.drivers.driver import Driver
 from pykvbench.drivers.resident import resident_bytes
+from pykvbench.drivers.torch_attention import Attention
 from pykvbench.drivers.torch_device import (
     check_dtype,
     counters,
@@ -130,27 +130,21 @@ CACHES: dict[str, type[Prealloc] | type[Concat]] = {
 }
 
 
-class Decoder:
+class Decoder(Attention):
     """The layers' caches, the query and the mask of one cell, and the step over them."""
 
     def __init__(self, cell: Cell, capacity: int, seed: int, device: torch.device) -> None:
+        super().__init__(cell)
         geometry, dtype = cell.geometry, DTYPES[cell.geometry.dtype]
-        group = geometry.queries_per_kv_head
-        self.grouped = (geometry.batch, geometry.num_kv_heads, group, geometry.head_dim)
-        self.ungrouped = (geometry.batch, geometry.num_heads, 1, geometry.head_dim)
-        self.gqa = group > 1
-        self.scale = 1.0 / math.sqrt(geometry.head_dim)
-        self.attention = self.manual if cell.kernel == "manual" else self.fused
         self.capacity = capacity
         self.length = self.ready = -1
-        self.x = _upload(query(geometry, seed), dtype, device)  # [B, H, 1, D]
-        self.mask: Array | None = None
+        self.x = upload(query(geometry, seed), dtype, device)  # [B, H, 1, D]
         if cell.cache == "padded":
-            self.mask = _upload(np.zeros((1, 1, 1, capacity), np.float32), dtype, device)  # [1, 1, 1, capacity]
+            self.mask = upload(np.zeros((1, 1, 1, capacity), np.float32), dtype, device)  # [1, 1, 1, capacity]
         self.caches: list[Prealloc | Concat] = []
         for layer in range(geometry.num_layers):
             k, v = keys_and_values(geometry, layer, capacity, seed)  # [B, Hkv, capacity, D]
-            self.caches.append(CACHES[cell.cache](_upload(k, dtype, device), _upload(v, dtype, device)))
+            self.caches.append(CACHES[cell.cache](upload(k, dtype, device), upload(v, dtype, device)))
         self.rows: list[tuple[Array, Array]] = []
         self.device, self.live = device, 0
         self.finish = finish(device)
@@ -193,18 +187,6 @@ class Decoder:
         self.length += 1
         return results
 
-    def manual(self, x: Array, k: Array, v: Array) -> Array:
-        q = x.reshape(self.grouped)  # [B, Hkv, G, D]: grouped heads are rows of one matmul, K is not repeated
-        scores = torch.matmul(q, k.transpose(-2, -1)) * self.scale  # [B, Hkv, G, L]
-        if self.mask is not None:
-            scores = scores + self.mask
-        weights = torch.softmax(scores, dim=-1)
-        return torch.matmul(weights, v).reshape(self.ungrouped)  # [B, H, 1, D]
-
-    def fused(self, x: Array, k: Array, v: Array) -> Array:
-        # No causal flag: with one query torch's would hide every key but the first.
-        return scaled_dot_product_attention(x, k, v, attn_mask=self.mask, scale=self.scale, enable_gqa=self.gqa)
-
     def buffers(self) -> list[Array]:
         return [buffer for cache in self.caches for buffer in (cache.k, cache.v)]
 
@@ -238,7 +220,7 @@ def open_driver(cell: Cell, capacity: int, seed: int) -> Driver:
     )
 
 
-def _upload(values: npt.NDArray[np.float32], dtype: torch.dtype, device: torch.device) -> Array:
+def upload(values: npt.NDArray[np.float32], dtype: torch.dtype, device: torch.device) -> Array:
     """Source rows on the device. Caches are copies made there, so that nothing timed has been on the host."""
     return torch.from_numpy(values).to(device).to(dtype)
 

@@ -1,0 +1,50 @@
+"""Attention over keys and values that are already at hand, in MLX; mlx_driver.py's steps and models share it.
+
+torch_attention.py and mlx_attention.py are parallel line by line, as the drivers are.
+"""
+
+from __future__ import annotations
+
+import math
+
+import mlx.core as mx
+
+from pykvbench.cell import Cell
+
+Array = mx.array
+
+
+class Attention:
+    """Both kernels for the heads of one cell; `mask`, where there is one, is added to the scores.
+
+    N queries are attended at once: one in a cached step, L where a prefix is computed whole.
+    """
+
+    def __init__(self, cell: Cell) -> None:
+        geometry = cell.geometry
+        self.group = geometry.queries_per_kv_head
+        self.grouped = (geometry.batch, geometry.num_kv_heads, -1, geometry.head_dim)
+        self.ungrouped = (geometry.batch, geometry.num_heads, -1, geometry.head_dim)
+        self.scale = 1.0 / math.sqrt(geometry.head_dim)
+        self.mask: Array | None = None
+        self.attention = self.manual if cell.kernel == "manual" else self.fused
+
+    def manual(self, x: Array, k: Array, v: Array) -> Array:
+        q = x.reshape(self.grouped)  # [B, Hkv, G * N, D]: grouped heads are rows of one matmul, K is not repeated
+        scores = mx.matmul(q, k.swapaxes(-2, -1)) * self.scale  # [B, Hkv, G * N, L]
+        if self.mask is not None:
+            scores = scores + self.mask
+        weights = mx.softmax(scores, axis=-1, precise=True)
+        return mx.matmul(weights, v).reshape(self.ungrouped)  # [B, H, N, D]
+
+    def fused(self, x: Array, k: Array, v: Array) -> Array:
+        return mx.fast.scaled_dot_product_attention(x, k, v, scale=self.scale, mask=self.mask)
+
+    def fused_causal(self, x: Array, k: Array, v: Array) -> Array:
+        # As many queries as keys, each seeing itself and those before; every framework's flag agrees there.
+        return mx.fast.scaled_dot_product_attention(x, k, v, scale=self.scale, mask="causal")
+
+    def causal_mask(self, length: int, like: Array) -> Array:
+        """What hides later keys from the rows of `manual`, once for each grouped head: [G * length, length]."""
+        hidden = mx.full((length, length), -math.inf, dtype=like.dtype)
+        return mx.tile(mx.triu(hidden, 1), (self.group, 1))

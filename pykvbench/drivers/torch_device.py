@@ -35,12 +35,24 @@ def fix_settings(device: torch.device) -> dict[str, Any]:
         _INFERENCE_MODE.__enter__()  # entered once for the process; as a decorator it cost 5 us a step
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
+    if device.type == "cpu" and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(_spare_one_core())
     return {
         "inference_mode": torch.is_inference_mode_enabled(),
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
         "tf32": torch.backends.cuda.matmul.allow_tf32 or torch.backends.cudnn.allow_tf32,
         "fast_math": _is_set("PYTORCH_MPS_FAST_MATH"),
     }
+
+
+def _spare_one_core() -> int:
+    """All cores but one: every parallel step waits for its slowest thread, so any other process would stall them all.
+
+    With both of two cores taken and another process about, samples took 96 s instead of 21 s, and 3x as long in one
+    process of five; `OMP_NUM_THREADS=2 python benchmarks/time_to_verdict.py` beside a load shows it.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores - 1)
 
 
 def check_dtype(cell: Cell, dtype: torch.dtype, device: torch.device) -> None:

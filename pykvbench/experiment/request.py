@@ -10,9 +10,9 @@ from pykvbench.drivers.program import parse_program
 from pykvbench.errors import UsageError
 from pykvbench.geometry import geometry, model
 
-ATTN_LAYERS = 4
+ATTN_LAYERS = 3
 """Layers that `attn` steps through by default: all layers of a model have one shape, so more of them repeat the same
-work, and four keep a sweep short while they still outweigh a device's sync."""
+work, and three keep a sweep short while they still outweigh a device's sync."""
 
 
 @dataclass(frozen=True)

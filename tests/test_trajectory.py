@@ -292,3 +292,16 @@ def test_a_large_run_is_analysed_in_a_second_of_processor_time() -> None:
     began = time.process_time()
     analyze_trajectories(told)
     assert time.process_time() - began < 1.0
+
+
+def test_a_ratio_that_one_busy_repeat_lowers_does_not_collapse() -> None:
+    cached, without = run(Truth(repeats=3), 0), run(Truth(cache="none", repeats=3, base_ns=2e6, slope_ns=3e4), 2)
+    lines = [{**line, "cell": 1} for line in without.trajectories]
+    for line in cached.trajectories:
+        lines.append(edited(line, 1, 9, True) if line["budget"] == 512 and line["repeat"] < 2 else line)
+    result = analyze_trajectories(
+        replace(cached, cells=(*cached.cells, *without.cells), trajectories=tuple(lines)), min_ratio=1.10
+    )
+    assert (result.cells[0].budgets[3].off_ratio or 0.0) < 5
+    assert not any("collapses" in note for note in result.cells[0].notes)
+    assert not any(row.slow for row in result.cells[0].budgets if result.cells[0].verdict == "smooth")

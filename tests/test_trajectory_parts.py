@@ -1,6 +1,7 @@
 """The pieces of the analysis of trajectories: exact chances, the contains test, drift, arms."""
 
 import math
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -94,7 +95,7 @@ def test_drift_is_steady_and_a_slow_half_hour_is_not() -> None:
     assert steady_change(at[:4], np.arange(4.0), 0.1) is None
 
 
-def test_arms_are_split_by_prompt_and_know_first_visits_and_warm_ups() -> None:
+def test_arms_are_split_by_prompt_and_know_first_visits() -> None:
     told = run(Truth(budgets=(4, 6), prompts=(2, 3), repeats=1, order="ascending", history="shared"), 0)
     arms, wrong, notes = read_arms(told, 0)
     assert ([arm.prompt for arm in arms], wrong, notes) == ([2, 3], 0, ())
@@ -102,7 +103,10 @@ def test_arms_are_split_by_prompt_and_know_first_visits_and_warm_ups() -> None:
     assert arms[0].steps.tolist() == [4, 6]
     assert arms[0].first_visit.tolist() == [[True] * 4 + [False] * 2, [False] * 4 + [True] * 2]
     assert arms[1].first_visit.tolist() == [[False] * 6, [False] * 5 + [True]]
-    warm = tuple({**line, "repeat": -1} if line["order"] < 2 else line for line in told.trajectories)
-    only = read_arms(told.__class__(**{**told.__dict__, "trajectories": warm}), 0)[0]
-    assert [arm.prompt for arm in only] == [3]
-    assert only[0].first_visit.tolist() == arms[1].first_visit.tolist()
+
+
+def test_only_a_result_known_to_be_wrong_is_left_out() -> None:
+    told = run(Truth(budgets=(4, 6), repeats=1), 0)
+    lines = tuple({**line, "correct": known} for line, known in zip(told.trajectories, (None, False), strict=True))
+    arms, wrong, _ = read_arms(replace(told, trajectories=lines), 0)
+    assert (len(arms[0]), wrong) == (1, 1)

@@ -106,8 +106,8 @@ def test_verdicts_of_runs_in_one_sentence() -> None:
     )
     assert said(by_budget=lambda prompt, budget: 10.0 if budget == 512 else 1.0) == (
         "state: budget 512 costs 9.97x what the same lengths cost in the other budgets, in 5 of 5 repeats: T(640) = "
-        "340 ms < T(512) = 2.66 s although the 640-token run contains every step of the 512-token run: not a per-length "
-        "cost."
+        "340 ms < T(512) = 2.66 s although the 640-token run contains every step of the 512-token run: not a "
+        "per-length cost."
     )
     assert said(window=(0.5, 0.75, 10.0), order="ascending").endswith(
         "the budgets were run in ascending order; run them shuffled (the default)."

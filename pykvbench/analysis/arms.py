@@ -76,10 +76,7 @@ class _Line:
 
 
 def read_arms(run: Run, index: int) -> tuple[list[Arm], int, tuple[str, ...]]:
-    """The arms of one cell by rising prompt, how many trajectories gave wrong results, and notes on what was lost.
-
-    A repeat below 0 is a warm-up: it counts as a visit of its lengths and is left out otherwise.
-    """
+    """The arms of one cell by rising prompt, how many trajectories gave wrong results, and notes on what was lost."""
     lines: list[_Line] = []
     damaged = 0
     for value in run.trajectories:
@@ -92,7 +89,7 @@ def read_arms(run: Run, index: int) -> tuple[list[Arm], int, tuple[str, ...]]:
             damaged += 1
         elif line.cell == index:
             lines.append(line)
-    lines = [line for line in _visited(lines) if line.repeat >= 0]
+    lines = _visited(lines)
     right = [line for line in lines if line.correct]
     kept = [line for line in right if len(line.total)]
     arms = [
@@ -118,7 +115,7 @@ def _read(value: Mapping[str, Any]) -> _Line:
         if len(counts) == steps
     }
     complete = bool(value["complete"]) and steps == budget
-    correct = bool(value["correct"])
+    correct = value["correct"] is not False  # null where the body has no reference, or died before it was compared
     return _Line(**numbers, total=total, dispatch=dispatch, memory=memory, complete=complete, correct=correct,
                  first_visit=np.ones(steps, dtype=np.bool_))  # fmt: skip
 

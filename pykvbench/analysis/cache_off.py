@@ -42,16 +42,18 @@ def _join(result: CellResult, partner: CellResult) -> CellResult:
 
 
 def _collapses(rows: Sequence[BudgetRow]) -> list[str]:
-    known = [(row, row.off_ratio) for row in rows if row.off_ratio is not None and np.isfinite(row.off_ratio)]
-    notes, best = [], None
-    for row, ratio in known:
-        if best is not None and ratio * COLLAPSE < best[1]:
+    """A note for each budget whose ratio is below a smaller budget's, its fastest repeat against the other's slowest."""
+    notes: list[str] = []
+    best: BudgetRow | None = None
+    for row in rows:
+        if row.off_ratio is None or row.off_ns is None or not np.isfinite(row.off_ratio):
+            continue
+        least = 0.0 if best is None or best.off_ns is None else best.off_ns / max(best.totals_ns)
+        if best is not None and COLLAPSE * row.off_ns / min(row.totals_ns) < least:
             notes.append(
-                f"without a cache budget {row.budget} takes {times(ratio)} as long, and budget {best[0].budget} "
-                f"{times(best[1])}: what the cache saves collapses there."
+                f"without a cache budget {row.budget} takes {times(row.off_ratio)} as long, and budget {best.budget} "
+                f"{times(best.off_ratio or 0.0)}: what the cache saves collapses there."
             )
-        elif best is None or ratio > best[1]:
-            best = (row, ratio)
-    if len(notes) > 3:
-        return [*notes[:3], f"and so at {len(notes) - 3} larger budgets."]
-    return notes
+        elif best is None or row.off_ratio > (best.off_ratio or 0.0):
+            best = row
+    return [*notes[:3], f"and so at {len(notes) - 3} larger budgets."] if len(notes) > 3 else notes

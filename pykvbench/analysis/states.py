@@ -166,7 +166,7 @@ def _lone(fleet: Fleet, slow: Bools, inside: str) -> str:
     return (
         f"{int(slow.sum())} of {len(slow)} trajectories cost more than the others at the same lengths, the worst "
         f"{times(float(np.exp(fleet.excess[worst])))} (budget {fleet.budget[worst]}, repeat {fleet.repeat[worst]}): "
-        f"too few to follow anything.{inside}"
+        f"too few, or too few repeats, to follow anything.{inside}"
     )
 
 

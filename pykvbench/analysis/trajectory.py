@@ -81,7 +81,7 @@ def _analyze_cell(cell: Cell, run: Run, index: int, min_ratio: float) -> CellRes
         smallest_p=_least([account.smallest_p, *(effect.smallest_p for _, effect in effects)]),
         notes=_named(cell, notes),
         curve=_curve(arms, effects),
-        budgets=tuple(_rows(arms, fleet)),
+        budgets=tuple(_rows(arms, fleet, stateful)),
     )
 
 
@@ -131,8 +131,9 @@ def _place(arm: Arm, change: Change) -> str:
     )
 
 
-def _rows(arms: list[Arm], fleet: Fleet) -> Iterable[BudgetRow]:
-    slow = fleet.slow_groups()
+def _rows(arms: list[Arm], fleet: Fleet, stateful: bool) -> Iterable[BudgetRow]:
+    """The table; a budget is marked slow only beside a finding that says so."""
+    slow = fleet.slow_groups() & stateful
     for arm in arms:
         last = np.maximum(arm.steps - 1, 0)
         for budget in np.unique(arm.budget).tolist():

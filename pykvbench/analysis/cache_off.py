@@ -42,7 +42,7 @@ def _join(result: CellResult, partner: CellResult) -> CellResult:
 
 
 def _collapses(rows: Sequence[BudgetRow]) -> list[str]:
-    """A note for each budget whose ratio is below a smaller budget's, its fastest repeat against the other's slowest."""
+    """A note for each budget whose fastest repeat has a lower ratio than the slowest repeat of a smaller budget."""
     notes: list[str] = []
     best: BudgetRow | None = None
     for row in rows:

@@ -41,7 +41,7 @@ from pykvbench.geometry import geometry
 from pykvbench.lengths import parse_lengths
 
 lengths, calls = parse_lengths(sys.argv[1]), int(sys.argv[2])
-driver = open_driver(Cell("cpu", "manual", "prealloc", geometry("gpt2", num_layers=3)), lengths[-1] + 1, 0)
+driver = open_driver(Cell("cpu", "manual", "prealloc", geometry("gpt2", num_layers=2)), lengths[-1] + 1, 0)
 medians = []
 for length in lengths:
     stamps = np.zeros((calls, 3), dtype=np.int64)
@@ -125,7 +125,8 @@ def main() -> int:
         print(json.dumps({"lengths": options.lengths, "summary": summary, "runs": rows}, indent=1))
     else:
         print(
-            f"\n{'load':<8}{'runs':>5}{'confirmed':>11}{'smooth':>8}{'unresolved':>12}   ascending: false spikes, runs, worst"
+            f"\n{'load':<8}{'runs':>5}{'confirmed':>11}{'smooth':>8}{'unresolved':>12}"
+            "   ascending: false spikes, runs with any, worst"
         )
         for row in summary:
             print(

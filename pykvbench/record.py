@@ -78,6 +78,11 @@ class Run:
     notes: tuple[str, ...]
 
     @property
+    def is_decode(self) -> bool:
+        """Whether it holds trajectories instead of visits."""
+        return self.header.get("command") == "decode"
+
+    @property
     def plan(self) -> dict[str, Any]:
         """The plan as the header states it: lengths, sweeps, samples, warm-up."""
         plan = self.header.get("plan")

@@ -173,7 +173,7 @@ def test_nothing_in_a_run_file_tells_whose_machine_it_was(tmp_path: Path) -> Non
     path = tmp_path / "secret-folder" / "run.jsonl"
     attn("--len", "400:402", "--sweeps", "1", "-o", str(path))
     text = path.read_text()
-    for secret in ("secret-folder", str(tmp_path), os.uname().nodename, os.path.expanduser("~")):
+    for secret in ("secret-folder", str(tmp_path), os.uname().nodename, str(Path.home())):
         assert secret not in text
 
 

@@ -111,7 +111,7 @@ def test_a_larger_budget_that_is_faster_clears_the_length():
     assert result.verdict == "state"
     state = next(finding for finding in result.findings if finding.kind == "state")
     assert state.note == (
-        "T(640) = 8.80 s < T(512) = 89.2 s although a 640-token run contains every step of the 512-token run: "
+        "T(640) = 8.80 s < T(512) = 89.2 s although the 640-token run contains every step of the 512-token run: "
         "not a per-length cost."
     )
     assert ("regime", (512, 528)) in said(result)

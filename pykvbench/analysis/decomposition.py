@@ -19,7 +19,7 @@ from pykvbench.analysis.levels import median_over_sweeps
 BLOCK = 16  # steps whose median is one value: 1 % of stalled steps do not show in it
 ROUNDS = 4
 COLD = 16  # at most so many first steps of a trajectory are told apart as cold
-COLD_RATIO = 1.25  # from which a first step counts as cold
+COLD_RATIO = 1.05  # from which a first step counts as cold; well below any ratio that is claimed of a length
 AFTER = 32  # steps after it that say what it should have cost
 
 

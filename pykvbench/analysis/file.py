@@ -27,19 +27,28 @@ def analyze_file(path: str | os.PathLike[str], min_ratio: float = 1.10) -> tuple
     if not record.is_run(first):
         return None, analyze_series(read_table(path), min_ratio)
     run = record.read(path)
-    return run, (analyze_trajectories if run.header.get("command") == "decode" else analyze_run)(run, min_ratio)
+    return run, (analyze_trajectories if run.is_decode else analyze_run)(run, min_ratio)
 
 
 def describe(run: Run | None) -> tuple[str, ...]:
     """Lines that say what was measured and how: geometry, plan, and every default that applied."""
     if run is None:
         return ()
-    plan, shape = run.plan, run.cells[0].geometry
+    shape = run.cells[0].geometry
     grouped = f" sharing {shape.num_kv_heads} KV heads" if shape.queries_per_kv_head > 1 else ""
     layers = f"{shape.num_layers} layer{'s' if shape.num_layers > 1 else ''}"
     batch = f", batch {shape.batch}" if shape.batch > 1 else ""
-    return (
-        f"{layers}, {shape.num_heads} heads x {shape.head_dim}{grouped}{batch}",
-        f"lengths {plan.get('lengths')}, {plan.get('sweeps')} sweeps x {plan.get('samples')} samples, shuffled order, "
-        f"fresh process each, seed {run.header.get('seed')}",
-    )
+    return (f"{layers}, {shape.num_heads} heads x {shape.head_dim}{grouped}{batch}", _experiment(run))
+
+
+def _experiment(run: Run) -> str:
+    plan, seed = run.plan, f"seed {run.header.get('seed')}"
+    if not run.is_decode:
+        return (
+            f"lengths {plan.get('lengths')}, {plan.get('sweeps')} sweeps x {plan.get('samples')} samples, shuffled "
+            f"order, fresh process each, {seed}"
+        )
+    budgets, prompts = (", ".join(str(value) for value in plan.get(name) or ()) for name in ("budgets", "prompts"))
+    process = "one process" if plan.get("history") == "shared" else "fresh process each"
+    repeats, order = plan.get("repeats"), plan.get("order")
+    return f"budgets {budgets} after prompts of {prompts}, {repeats} repeats, {order} order, {process}, {seed}"

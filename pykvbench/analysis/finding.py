@@ -22,7 +22,7 @@ KINDS = (
     "wrong-result",
     "memory-growth",
 )
-VERDICTS = ("smooth", "unresolved", "state", "non-monotonic")  # least to most telling: a run's verdict is its cells' last
+VERDICTS = ("smooth", "unresolved", "state", "non-monotonic")  # least to most telling; a run takes its cells' last
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

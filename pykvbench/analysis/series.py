@@ -26,6 +26,7 @@ import numpy as np
 
 from pykvbench.analysis import sentences, spikes
 from pykvbench.analysis.apparent import JITTER, apparent_findings
+from pykvbench.analysis.contains import EXCLUDES, Contained
 from pykvbench.analysis.envelope import smooth, suffix_minimum
 from pykvbench.analysis.finding import CellResult, Curve, Finding, Floats, Ints, Result
 from pykvbench.analysis.table import Table
@@ -39,7 +40,6 @@ DRIFT = (1.03, 1.5)  # a steady change along a counter: below is noise, above is
 CONCORDANT = 0.7  # Kendall's tau of a steady change
 MIXED = 0.5  # rank correlation of x with its order of measurement that a shuffled sweep stays below
 COUNTER = 64  # longest series of 0, 1, 2, ... that may be a counter of calls or trials
-EXCLUDES = 1.5  # how much faster the larger budget must be to exclude a cost by length, spread unknown
 
 _ORDER = (
     "one pass in ascending or unknown order: a length cannot be told from the time at which it was measured, so "
@@ -174,13 +174,9 @@ def _contained(x: Ints, curve: Floats, findings: list[Finding], verdict: str) ->
         return findings, verdict
     larger = int(faster[0])
     ratio = float(np.exp(curve[smaller] - curve[larger]))
-    low, high = sentences.cost(float(np.exp(curve[larger]))), sentences.cost(float(np.exp(curve[smaller])))
+    pair = Contained(int(x[smaller]), int(x[larger]), float(np.exp(curve[smaller])), float(np.exp(curve[larger])))
     excluded = ratio >= EXCLUDES
-    end = "not a per-length cost" if excluded else "not a per-length cost, if that is beyond the spread between runs"
-    note = (
-        f"T({x[larger]}) = {low} < T({x[smaller]}) = {high} although a {x[larger]}-token run contains every step of "
-        f"the {x[smaller]}-token run: {end}."
-    )
+    note = pair.sentence() + ("." if excluded else ", if that is beyond the spread between runs.")
     state = Finding("state", (int(x[smaller]), int(x[larger])), ratio, None, None, "apparent", note)
     return [*findings, state], "state" if excluded else "unresolved"
 

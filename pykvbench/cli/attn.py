@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command("attn")
-@cell_options(CACHES, "prealloc", "3, or the model's if it has fewer")
+@cell_options(CACHES, "prealloc", "2, or the model's if it has fewer")
 @click.option(
     "--len",
     "lengths",

@@ -11,8 +11,6 @@ import click
 from pykvbench.cell import BODIES, CACHES, NO_CACHE
 from pykvbench.cli.options import cell_options, result_options, run_options
 from pykvbench.cli.show import dated, finish, progress, show
-from pykvbench.errors import UsageError
-from pykvbench.geometry import model
 from pykvbench.lengths import parse_lengths
 
 if TYPE_CHECKING:
@@ -94,12 +92,6 @@ def command(
         timeout_s=timeout,
         simulate=request.simulate,
     )
-    positions = model(request.model).positions
-    if plan.longest > positions and body != "attention":
-        raise UsageError(
-            f"--prompt {plan.prompts[-1]} and --budget {plan.budgets[-1]} need {plan.longest} positions and "
-            f"{request.model} has {positions}; lower one of them."
-        )
     path, facts = out or dated("decode", plan.cells), machine()
     for line in (_cost(plan), *experiment.warnings(plan, facts)):
         click.echo(line, err=True)

@@ -26,7 +26,7 @@ FINDINGS, INCOMPLETE = 1, 3  # exit statuses; 2 is for what cannot be done at al
 def show(path: Path, min_ratio: float, as_json: bool) -> Result:
     """Analyse a file and print what it says."""
     from pykvbench.analysis.file import analyze_file, describe
-    from pykvbench.report.text import render, render_events
+    from pykvbench.report import text, trajectory_table
 
     run, result = analyze_file(path, min_ratio)
     if as_json:
@@ -34,9 +34,10 @@ def show(path: Path, min_ratio: float, as_json: bool) -> Result:
         return result
     width = shutil.get_terminal_size().columns
     if run is not None:
-        click.echo(render_events(run.events, width=width), err=True, nl=False)
+        click.echo(text.render_events(run.events, width=width), err=True, nl=False)
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    click.echo(render(result, header=describe(run), width=width, colour=colour), nl=False)
+    page = trajectory_table if run is not None and run.is_decode else text
+    click.echo(page.render(result, header=describe(run), width=width, colour=colour), nl=False)
     return result
 
 

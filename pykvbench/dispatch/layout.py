@@ -38,7 +38,7 @@ def layout(cell: Cell, length: int, capacity: int) -> Layout:
 
 
 def fixed_capacity(first: int, last: int) -> int:
-    """Tokens in the fixed buffers of a run over `first` to `last`: its warm-up is one length outside, and none is full."""
+    """Tokens in the fixed buffers of a run over `first` to `last`: it warms up one length outside, and fills none."""
     return last + 1 if first > 1 else last + 2
 
 

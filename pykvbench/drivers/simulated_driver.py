@@ -77,7 +77,9 @@ class Decoder:
         return (_timer.now_ns() - self.began_ns) / 1e9
 
     def _applies(self, cost: Cost) -> bool:
-        if not cost.covers(self.budget if cost.where == "budget" else self.length) or (cost.where == "first" and self.calls[self.length] > 1):
+        if not cost.covers(self.budget if cost.where == "budget" else self.length):
+            return False
+        if cost.where == "first" and self.calls[self.length] > 1:
             return False
         return cost.window_s is None or cost.window_s[0] <= self._run_s() < cost.window_s[1]
 

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from pykvbench.cell import Cell
+from pykvbench.drivers.library import check_library
 from pykvbench.errors import UsageError
+from pykvbench.geometry import model
 
 HISTORIES = ("fresh", "shared")
 ORDERS = ("shuffled", "ascending")
@@ -46,6 +48,17 @@ class DecodePlan:
     simulate: str | None = None
 
     def __post_init__(self) -> None:
+        for cell in self.cells:
+            if cell.body == "library":
+                check_library(cell)
+            positions = model(cell.model).positions
+            # mlx-lm's generate_step always computes one token beyond the last that is asked for.
+            needed = self.longest + (cell.body == "library" and cell.backend.startswith("mlx"))
+            if cell.body != "attention" and needed > positions:
+                raise UsageError(
+                    f"--prompt {self.prompts[-1]} and --budget {self.budgets[-1]} need {needed} positions and "
+                    f"{cell.model} has {positions}; lower one of them."
+                )
         if self.repeats < 1:
             raise UsageError(f"--repeats {self.repeats} measures nothing; use at least 3, or leave the default of 5.")
         if self.history not in HISTORIES:

@@ -91,7 +91,7 @@ def _process(state: _State, cell: int, trajectories: Sequence[Trajectory]) -> No
     items = [_item(state, plan.cells[cell], place, trajectory) for place, trajectory in enumerate(trajectories)]
     measured = [item for item in items if item["measured"]]
     place = {"cell": cell, "process": state.process}
-    written = 0
+    written, done = 0, state.done
     with WorkerProcess(plan.cells[cell].backend) as worker:
         worker.send(_task(state, cell, items))
         for value in worker.follow(state.writer, plan.timeout_s, progress=_progress(items)):
@@ -107,7 +107,7 @@ def _process(state: _State, cell: int, trajectories: Sequence[Trajectory]) -> No
             state.event(name, **place, **where, detail=detail)
             if worker.ready:
                 _rescue(state, place, measured[written])
-    state.lost += len(measured) - written
+    state.lost += len(measured) - (state.done - done)
     for item in items:
         Path(item["stamps"]).unlink(missing_ok=True)
 

@@ -10,9 +10,9 @@ from pykvbench.drivers.program import parse_program
 from pykvbench.errors import UsageError
 from pykvbench.geometry import geometry, model
 
-ATTN_LAYERS = 3
+ATTN_LAYERS = 2
 """Layers that `attn` steps through by default: all layers of a model have one shape, so more of them repeat the same
-work, and three keep a sweep short while they still outweigh a device's sync."""
+work, and two keep a sweep short while they still outweigh a device's sync."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Request:
                 cache,
                 geometry(self.model, dtype, self.batch, layers, self.num_heads, self.num_kv_heads, self.head_dim),
                 body,
+                self.model,
             )
             for backend in backends
             for kernel in self.kernels

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command("decode")
-@cell_options((*CACHES, NO_CACHE), "concat", "the model's")
+@cell_options((*CACHES, NO_CACHE), "concat", "2 for attention alone, the model's for other bodies")
 @click.option(
     "--budget", default="480:656:16", show_default=True, metavar="RANGE", help="New tokens a generation: max_tokens."
 )
@@ -78,10 +78,11 @@ def command(
     """
     from pykvbench.experiment import decode_run as experiment
     from pykvbench.experiment.decode_plan import DecodePlan
+    from pykvbench.experiment.request import ATTN_LAYERS
     from pykvbench.machine import machine
 
     plan = DecodePlan(
-        cells=request.cells(body=body),
+        cells=request.cells(ATTN_LAYERS if body == "attention" else None, body),
         budgets=parse_lengths(budget, "--budget"),
         prompts=parse_lengths(prompt, "--prompt"),
         repeats=repeats,

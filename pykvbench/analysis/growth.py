@@ -36,7 +36,9 @@ def growth_findings(visits: Visits) -> Iterable[Finding]:
             if name in visits.memory:
                 held -= np.nan_to_num(visits.memory[name])
         processes = [held[visits.process == process] for process in np.unique(visits.process)]
-        rates = [steady_rate(series) for series in processes if len(series) >= MIN_VISITS and not np.isnan(series).any()]
+        rates = [
+            steady_rate(series) for series in processes if len(series) >= MIN_VISITS and not np.isnan(series).any()
+        ]
         growing = [rate for rate in rates if rate is not None]
         if len(growing) * 2 <= len(rates):
             continue

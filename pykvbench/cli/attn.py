@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     metavar="LENGTH:RATIOx",
     help="Add work on the host at a length, to see it found; labelled in the run.",
 )
+@click.option("--cpus", metavar="LIST", help="CPUs that the measuring processes are held to, such as 0,1 (Linux).")
 @run_options
 @click.option("--resume", type=click.Path(path_type=Path), help="Continue this run file; all else comes from it.")
 @result_options
@@ -50,6 +51,7 @@ def command(
     sweeps: int,
     samples: int,
     inject: tuple[str, ...],
+    cpus: str | None,
     seed: int,
     warmup: float,
     timeout: float,
@@ -69,6 +71,7 @@ def command(
     """
     from pykvbench import record
     from pykvbench.experiment import run as experiment
+    from pykvbench.experiment.affinity import parse_cpus
     from pykvbench.experiment.inject import parse_injection
     from pykvbench.experiment.plan import Plan
     from pykvbench.experiment.request import ATTN_LAYERS
@@ -89,6 +92,7 @@ def command(
             timeout_s=timeout,
             simulate=request.simulate,
             inject=tuple(parse_injection(text) for text in inject),
+            cpus=() if cpus is None else parse_cpus(cpus),
         )
         path, facts = out or dated("attn", plan.cells), machine()
         for line in (_cost(plan), *experiment.warnings(plan, facts)):

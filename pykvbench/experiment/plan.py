@@ -29,6 +29,7 @@ class Plan:
     timeout_s: float = 60.0
     simulate: str | None = None
     inject: tuple[Injection, ...] = ()
+    cpus: tuple[int, ...] = ()  # those that workers are held to; empty: all
 
     def __post_init__(self) -> None:
         if self.sweeps < 1:
@@ -93,6 +94,7 @@ class Plan:
             "timeout_s": self.timeout_s,
             "simulate": self.simulate,
             "inject": [injection.text for injection in self.inject],
+            "cpus": list(self.cpus),
         }
 
     @classmethod
@@ -110,6 +112,7 @@ class Plan:
                 timeout_s=float(plan["timeout_s"]),
                 simulate=plan["simulate"],
                 inject=tuple(parse_injection(text) for text in plan["inject"]),
+                cpus=tuple(int(cpu) for cpu in plan.get("cpus", ())),
             )
         except (KeyError, TypeError, ValueError, AttributeError, UsageError):
             raise RunFileError(

@@ -73,7 +73,7 @@ def test_fixed_buffers_have_no_heap_edge_of_their_own() -> None:
 
 def test_copies_made_each_step_have_heap_edges() -> None:
     old = Environment(torch="2.9.1", macos="15.0")
-    marks = landmarks(Cell("mps", "fused", "prealloc", GPT2), old, 300, 1100)
+    marks = landmarks(Cell("mps", "fused", "prealloc", GPT2), old, 300, 1100, capacity=1100)
     assert [(mark.length, mark.what) for mark in marks] == [
         (342, "the step's copy of K goes from small to large heaps (8 to 32 MiB)"),
         (1024, "sdpa-vector-1pass -> sdpa-vector-2pass"),

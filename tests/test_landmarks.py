@@ -219,10 +219,11 @@ def test_a_run_carries_what_its_landmarks_need(tmp_path: Path) -> None:
     ]
 
 
-def test_a_run_from_length_1_has_room_for_its_warm_up() -> None:
+def test_no_length_of_a_run_fills_its_buffer() -> None:
     old = Environment(torch="2.9.1", macos="15.0")
     cell = Cell("mps", "fused", "prealloc", GPT2)
-    assert lengths(landmarks(cell, old, 2, 100), "no copy") == [100]
+    assert lengths(landmarks(cell, old, 2, 100, capacity=100), "no copy") == [100]
+    assert lengths(landmarks(cell, old, 2, 100), "no copy") == []
     assert lengths(landmarks(cell, old, 1, 100), "no copy") == []
 
 

@@ -4,7 +4,7 @@
 
 Blocks of every kind are interleaved in random order in one process, so that a bad moment falls on all of them alike.
 A window is completed - started: three stamps, two calls. With functions written in Python as step and sync it holds
-their own two frames as well; with builtins it is the harness alone. A pitch is start to start: the whole cost of a sample.
+their own two frames as well; with builtins it is the harness alone. A pitch is start to start: a sample's whole cost.
 torch.utils.benchmark stamps blocks, not samples, so it has a median and no tail; it comes last, if torch is installed.
 Exit status 1 when a claim does not hold in this run.
 """

@@ -1,8 +1,9 @@
 """What the detector finds and what it does not, on generated sweeps with known truth.
 
-Recall, exactness and false lengths for each kind of fault, the share of null runs with any finding, and the time that
-200,000 lengths take. Noise: 3 % lognormal samples, 2 % Pareto(1.2) stalls, 0.5 % stalled visits, 5 % of the run at
-1.5x; legitimate stairs of 4 % every 32 lengths; 5 sweeps x 7 samples in shuffled order over lengths 380 to 530.
+Recall, exactness and false lengths for each kind of fault, the share of null runs with any finding, what removing the
+cost of moments is worth on a shared machine, and the time that 200,000 lengths take. Noise: 3 % lognormal samples, 2 %
+Pareto(1.2) stalls, 0.5 % stalled visits, 5 % of the run at 1.5x; legitimate stairs of 4 % every 32 lengths; 5 sweeps x
+7 samples in shuffled order over lengths 380 to 530.
 
     python benchmarks/detection.py [--seeds 20] [--null-seeds 200] [--json]
 """
@@ -17,9 +18,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pykvbench.analysis.finding import Floats
+from pykvbench.analysis.finding import Detection, Floats, Ints
 from pykvbench.analysis.spikes import detect
-from pykvbench.analysis.synthetic import Noise, fast_comb, slow, stairs, sweeps
+from pykvbench.analysis.synthetic import BUSY, Noise, fast_comb, ordered_sweeps, slow, stairs
 
 LENGTHS = np.arange(380, 531)
 FAULTS = {  # name: (first, last, ratio, kind)
@@ -40,16 +41,30 @@ FAULTS = {  # name: (first, last, ratio, kind)
     "faster from 450, -15 %": (450, 530, 0.85, "step"),
     "faster from 450, -40 %": (450, 530, 0.6, "step"),
 }
-NULLS: dict[str, Callable[[int], Floats]] = {
-    "quiet, 5 x 7": lambda seed: sweeps(stairs(LENGTHS), seed),
-    "every 32nd 40 % faster": lambda seed: sweeps(fast_comb(LENGTHS), seed),
-    "noise 15 %": lambda seed: sweeps(stairs(LENGTHS), seed, noise=Noise(sample=0.15)),
-    "30 % drift in a sweep": lambda seed: sweeps(stairs(LENGTHS), seed, noise=Noise(drift=0.3)),
-    "quadratic growth": lambda seed: sweeps(50_000.0 * (LENGTHS / 380) ** 2, seed),
-    "3 x 7": lambda seed: sweeps(stairs(LENGTHS), seed, count=3),
-    "5 x 1": lambda seed: sweeps(stairs(LENGTHS), seed, samples=1),
-    "10 x 7": lambda seed: sweeps(stairs(LENGTHS), seed, count=10),
+Sweeps = tuple[Floats, Floats]
+NULLS: dict[str, Callable[[int], Sweeps]] = {
+    "quiet, 5 x 7": lambda seed: ordered_sweeps(stairs(LENGTHS), seed),
+    "every 32nd 40 % faster": lambda seed: ordered_sweeps(fast_comb(LENGTHS), seed),
+    "noise 15 %": lambda seed: ordered_sweeps(stairs(LENGTHS), seed, noise=Noise(sample=0.15)),
+    "30 % drift in a sweep": lambda seed: ordered_sweeps(stairs(LENGTHS), seed, noise=Noise(drift=0.3)),
+    "quadratic growth": lambda seed: ordered_sweeps(50_000.0 * (LENGTHS / 380) ** 2, seed),
+    "3 x 7": lambda seed: ordered_sweeps(stairs(LENGTHS), seed, count=3),
+    "5 x 1": lambda seed: ordered_sweeps(stairs(LENGTHS), seed, samples=1),
+    "10 x 7": lambda seed: ordered_sweeps(stairs(LENGTHS), seed, count=10),
 }
+COMPANY = {  # what others on the machine do, by name
+    "nothing": Noise(),
+    "bursts, 30 % of the time": Noise(bursts=0.3),
+    "wander of 5 %": Noise(wander=0.05),
+    "both": BUSY,
+    "bursts 60 %, wander 8 %": Noise(bursts=0.6, wander=0.08),
+}
+FOUND_IN_COMPANY = ("spike 1.15x", "spike 1.3x", "regime of 40, 1.15x")
+
+
+def judge(visits: Sweeps, moments: bool = True) -> Detection:
+    """The detector on sweeps and their order, or without the order, which leaves what moments cost in."""
+    return detect(LENGTHS, visits[0], order=visits[1] if moments else None)
 
 
 def faults(seeds: int) -> list[dict[str, object]]:
@@ -60,7 +75,7 @@ def faults(seeds: int) -> list[dict[str, object]]:
         found, exact, false = 0, 0, 0
         for seed in range(seeds):
             cost = stairs(LENGTHS) * slow(LENGTHS, dict.fromkeys(range(first, last + 1), ratio))
-            findings = detect(LENGTHS, sweeps(cost, seed)).findings
+            findings = judge(ordered_sweeps(cost, seed)).findings
             hits = [f for f in findings if f.kind == kind and f.lengths[0] <= truth[1] and f.lengths[1] >= truth[0]]
             found += bool(hits)
             exact += [(f.kind, f.lengths) for f in findings] == [(kind, truth)]
@@ -74,23 +89,50 @@ def nulls(seeds: int) -> list[dict[str, object]]:
     """For each nuisance without a fault: share of runs with any finding, and the median limit of detection."""
     rows: list[dict[str, object]] = []
     for name, make in NULLS.items():
-        found = [detect(LENGTHS, make(seed)) for seed in range(seeds)]
-        limits = [d.limit_of_detection for d in found if d.limit_of_detection is not None]
-        alarms = sum(bool(d.findings) for d in found) / seeds
-        rows.append({"case": name, "alarms": alarms, "limit": statistics.median(limits) if limits else None})
+        found = [judge(make(seed)) for seed in range(seeds)]
+        rows.append({"case": name, "alarms": _alarms(found), "limit": _limit(found)})
     return rows
+
+
+def company(seeds: int) -> list[dict[str, object]]:
+    """What others on the machine do to alarms, limit and exact finds, with and without the cost of moments removed."""
+    rows: list[dict[str, object]] = []
+    for name, noise in COMPANY.items():
+        for moments in (False, True):
+            null = [judge(ordered_sweeps(stairs(LENGTHS), seed, noise=noise), moments) for seed in range(seeds)]
+            row: dict[str, object] = {"case": name, "moments": moments, "alarms": _alarms(null), "limit": _limit(null)}
+            for fault in FOUND_IN_COMPANY:
+                first, last, ratio, kind = FAULTS[fault]
+                cost = stairs(LENGTHS) * slow(LENGTHS, dict.fromkeys(range(first, last + 1), ratio))
+                runs = [judge(ordered_sweeps(cost, seed, noise=noise), moments) for seed in range(seeds)]
+                exact = sum([(f.kind, f.lengths) for f in d.findings] == [(kind, (first, last))] for d in runs)
+                row[fault] = exact / seeds
+            rows.append(row)
+    return rows
+
+
+def _alarms(runs: list[Detection]) -> float:
+    return sum(bool(run.findings) for run in runs) / len(runs)
+
+
+def _limit(runs: list[Detection]) -> float | None:
+    """Median limit; a run too noisy to have one counts as infinite, and half of those have no median."""
+    middle = statistics.median(run.limit_of_detection or float("inf") for run in runs)
+    return middle if middle < float("inf") else None
 
 
 def limit(seeds: int) -> dict[str, float]:
     """Share of runs that find a spike as large as the limit of detection printed for them, and one a third as large."""
-    hits = {"at_limit": 0, "at_a_third": 0}
-    for seed in range(seeds):
-        printed = detect(LENGTHS, sweeps(stairs(LENGTHS), seed)).limit_of_detection
-        assert printed is not None
-        for name, ratio in (("at_limit", printed), ("at_a_third", 1 + (printed - 1) / 3)):
-            findings = detect(LENGTHS, sweeps(stairs(LENGTHS) * slow(LENGTHS, {421: ratio}), seed)).findings
-            hits[name] += any(f.lengths == (421, 421) for f in findings)
-    return {name: count / seeds for name, count in hits.items()}
+    hits: dict[str, float] = {}
+    for where, noise in (("quiet", Noise()), ("busy", BUSY)):
+        for seed in range(seeds):
+            printed = judge(ordered_sweeps(stairs(LENGTHS), seed, noise=noise)).limit_of_detection
+            for name, ratio in (("limit", printed), ("third", 1 + (printed - 1) / 3)) if printed else ():
+                cost = stairs(LENGTHS) * slow(LENGTHS, {421: ratio})
+                findings = judge(ordered_sweeps(cost, seed, noise=noise)).findings
+                hit = any(f.lengths == (421, 421) for f in findings) / seeds
+                hits[f"{where}_{name}"] = hits.get(f"{where}_{name}", 0.0) + hit
+    return hits
 
 
 def intermittent(seeds: int) -> list[dict[str, object]]:
@@ -101,25 +143,28 @@ def intermittent(seeds: int) -> list[dict[str, object]]:
         for seed in range(seeds):
             factors = np.ones((count, len(LENGTHS)))
             factors[np.random.default_rng(1000 + seed).random(count) < 0.4, 41] = 5.0
-            findings = detect(LENGTHS, sweeps(stairs(LENGTHS) * factors, seed, count=count)).findings
+            findings = judge(ordered_sweeps(stairs(LENGTHS) * factors, seed, count=count)).findings
             hits += any(f.lengths == (421, 421) for f in findings)
         rows.append({"sweeps": count, "found": hits / seeds})
     return rows
 
 
 def speed(n: int = 200_000) -> dict[str, float]:
-    """Seconds to judge n lengths x 5 sweeps, best of 3: nothing wrong, and every second length slow."""
+    """Seconds to judge n lengths x 5 sweeps, best of 3: nothing wrong, every second length slow, 1 in 20 slow."""
     lengths = np.arange(1, n + 1)
-    visits = sweeps(stairs(lengths, height=1e-4), 1)
+    visits, order = ordered_sweeps(stairs(lengths, height=1e-4), 1)
+    comb = np.where(lengths % 2, 2.0, 1.0)
+    scattered = np.where(np.random.default_rng(0).random(n) < 0.05, 1.5, 1.0)
     return {
-        "smooth_s": min(_seconds(lengths, visits) for _ in range(3)),
-        "comb_s": min(_seconds(lengths, visits * np.where(lengths % 2, 2.0, 1.0)) for _ in range(3)),
+        "smooth_s": min(_seconds(lengths, visits, order) for _ in range(3)),
+        "comb_s": min(_seconds(lengths, visits * comb, order) for _ in range(3)),
+        "scattered_s": min(_seconds(lengths, visits * scattered, order) for _ in range(3)),
     }
 
 
-def _seconds(lengths: np.ndarray, visits: Floats) -> float:
+def _seconds(lengths: Ints, visits: Floats, order: Floats) -> float:
     start = time.perf_counter()
-    detect(lengths, visits)
+    detect(lengths, visits, order=order)
     return time.perf_counter() - start
 
 
@@ -134,6 +179,7 @@ def main() -> None:
         "null_seeds": options.null_seeds,
         "faults": faults(options.seeds),
         "nulls": nulls(options.null_seeds),
+        "company": company(options.null_seeds),
         "limit": limit(options.null_seeds),
         "intermittent": intermittent(options.seeds * 3),
         "speed": speed(),
@@ -147,13 +193,26 @@ def main() -> None:
     print(f"\n{'nothing wrong':<26}{'alarms':>8}{'limit':>8}   ({options.null_seeds} runs each)")
     for row in result["nulls"]:
         print(f"{row['case']:<26}{row['alarms']:>8.3f}{row['limit'] or float('nan'):>8.2f}")
-    print(f"\nspike at the printed limit found in {result['limit']['at_limit']:.0%} of runs, ", end="")
-    print(f"one a third as large in {result['limit']['at_a_third']:.0%}")
+    print(f"\n{'others on the machine':<26}{'moments':>9}{'alarms':>8}{'limit':>8}", end="")
+    print("".join(f"{name:>21}" for name in FOUND_IN_COMPANY), f"  (exact, {options.null_seeds} runs each)")
+    for row in result["company"]:
+        left = "removed" if row["moments"] else "left in"
+        print(f"{row['case']:<26}{left:>9}{row['alarms']:>8.3f}{row['limit'] or float('nan'):>8.2f}", end="")
+        print("".join(f"{row[name]:>21.2f}" for name in FOUND_IN_COMPANY))
+    for where in ("quiet", "busy"):
+        at, third = result["limit"][f"{where}_limit"], result["limit"][f"{where}_third"]
+        print(
+            f"\n{where}: spike at the printed limit found in {at:.0%} of runs, one a third as large in {third:.0%}",
+            end="",
+        )
+    print()
     print(
         "5x in 40 % of processes:",
         ", ".join(f"{r['found']:.0%} at {r['sweeps']} sweeps" for r in result["intermittent"]),
     )
-    print("200,000 lengths x 5 sweeps: {smooth_s:.2f} s, with a comb {comb_s:.2f} s".format(**result["speed"]))
+    took = result["speed"]
+    print(f"200,000 lengths x 5 sweeps: {took['smooth_s']:.2f} s, with a comb {took['comb_s']:.2f} s, ", end="")
+    print(f"with 10,000 slow lengths {took['scattered_s']:.2f} s")
 
 
 if __name__ == "__main__":

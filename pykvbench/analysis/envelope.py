@@ -12,6 +12,7 @@ from pykvbench.analysis.finding import Floats, Ints
 
 DENSE = 1.25  # five neighbouring lengths that span less than this ratio may be smoothed together
 ALIKE = 0.05  # log; two lengths that cost the same within this are averaged, where reflection takes the larger
+NEARBY = 2048  # how many longer lengths are searched for one to name in a sentence
 GROWTH = 3.0  # no cost here grows faster than the cube of the length: faster is a step, not a slope
 
 
@@ -48,3 +49,11 @@ def suffix_minimum(smoothed: Floats, breaks: tuple[int, ...] = ()) -> Floats:
         baseline[start:stop] = np.minimum.accumulate(smoothed[start:stop][::-1])[::-1]
         start = stop
     return baseline
+
+
+def reference(curve: Floats, baseline: Floats, breaks: tuple[int, ...], index: int) -> int:
+    """The next longer length that costs what the baseline says, the one before it at the end of the range."""
+    stop = min((b + 1 for b in breaks if b >= index), default=len(curve))
+    later = np.arange(index + 1, min(stop, index + 1 + NEARBY))
+    near = later[curve[later] - baseline[index] <= 0.02 + 1e-9]
+    return int(near[0]) if near.size else int(later[np.argmin(curve[later])]) if later.size else index - 1

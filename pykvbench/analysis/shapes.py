@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import median
 
 import numpy as np
 
 from pykvbench.analysis.envelope import GROWTH
 from pykvbench.analysis.finding import Floats, Ints
-from pykvbench.analysis.votes import Bools, runs
+from pykvbench.analysis.votes import Bools, covered, runs
 
 FEW = 5  # a stretch from the first length on that is wider than this may as well have begun before the range
 CREEPING = 0.65  # cost that jumps in by less than this share of its drop (log) crept in: the drop is a cheaper route
@@ -58,13 +58,14 @@ def stretches(excess: Floats, flagged: Bools, threshold: float) -> Ints:
     low, high = np.searchsorted(hits, joined[:, 0]), np.searchsorted(hits, joined[:, 1], side="right")
     kept = high > low
     found = np.stack((hits[low[kept]], hits[high[kept] - 1]), axis=1)
-    for row, (start, stop) in zip(found, joined[kept].tolist(), strict=True):
-        if start < row[0] or stop > row[1]:
-            level = float(np.median(excess[row[0] : row[1] + 1])) / 2
-            while row[0] > start and excess[row[0] - 1] > level:
-                row[0] -= 1
-            while row[1] < stop and excess[row[1] + 1] > level:
-                row[1] += 1
+    joined = joined[kept]
+    for at in np.flatnonzero((joined != found).any(axis=1)).tolist():
+        row, (start, stop) = found[at], joined[at].tolist()
+        level = float(np.median(excess[row[0] : row[1] + 1])) / 2
+        while row[0] > start and excess[row[0] - 1] > level:
+            row[0] -= 1
+        while row[1] < stop and excess[row[1] + 1] > level:
+            row[1] += 1
     return found
 
 
@@ -131,8 +132,11 @@ class Outline:
     """A curve as plain numbers, for looking at a few neighbours of many edges: numpy is 10 times slower at that."""
 
     def __init__(self, lengths: Ints, curve: Floats) -> None:
-        self.logs: list[float] = np.log(np.maximum(lengths, 1)).tolist()
+        logs = np.log(np.maximum(lengths, 1))
+        self.logs: list[float] = logs.tolist()
         self.costs: list[float] = curve.tolist()
+        gaps = np.diff(logs)
+        self.exponents: list[float] = (np.diff(curve) / np.where(gaps > 0, gaps, 1.0)).tolist()
 
     def edge(self, index: int, inside: int) -> float:
         """The jump in log cost between index - 1 and index, from medians of up to 3 near lengths a side, less growth.
@@ -145,16 +149,11 @@ class Outline:
         logs, costs = self.logs, self.costs
         before = self._near(index - 1, -3 if inside > 0 else inside)
         after = self._near(index, inside if inside > 0 else 3)
-        slopes = [
-            (costs[i + 1] - costs[i]) / (logs[i + 1] - logs[i] or 1.0) for i in range(max(0, index - 7), index - 1)
-        ]
+        slopes = self.exponents[max(0, index - 7) : index - 1]
         exponent = median(slopes) if slopes else 1.0
-        distance = fmean(logs[i] for i in after) - fmean(logs[i] for i in before)
-        return (
-            median(costs[i] for i in after)
-            - median(costs[i] for i in before)
-            - min(max(exponent, 0.0), GROWTH) * distance
-        )
+        distance = sum([logs[i] for i in after]) / len(after) - sum([logs[i] for i in before]) / len(before)
+        rise = median([costs[i] for i in after]) - median([costs[i] for i in before])
+        return rise - min(max(exponent, 0.0), GROWTH) * distance
 
     def side(self, index: int, reach: int) -> float:
         """Median log cost of up to `reach` near lengths from `index` on, leftwards if negative."""
@@ -162,12 +161,9 @@ class Outline:
 
     def _near(self, index: int, reach: int) -> list[int]:
         """Up to `reach` (at most 3) indices from `index` on whose lengths are within NEAR of the first one's."""
-        stop = index + max(-3, min(3, reach))
-        return [
-            i
-            for i in range(index, stop, 1 if reach > 0 else -1)
-            if 0 <= i < len(self.logs) and abs(self.logs[i] - self.logs[index]) <= _NEAR_LOG
-        ]
+        stop = min(max(index + max(-3, min(3, reach)), -1), len(self.logs))
+        here = self.logs[index]
+        return [i for i in range(index, stop, 1 if reach > 0 else -1) if abs(self.logs[i] - here) <= _NEAR_LOG]
 
 
 def teeth(lengths: Ints, found: Ints, excess: Floats) -> tuple[list[Shape], Ints]:
@@ -179,7 +175,7 @@ def teeth(lengths: Ints, found: Ints, excess: Floats) -> tuple[list[Shape], Ints
         if spacing == 0:
             break
         teeth = rest[chosen]
-        members = tuple(np.concatenate([np.arange(a, b + 1) for a, b in teeth.tolist()]).tolist())
+        members = tuple(np.flatnonzero(covered(teeth, len(lengths))).tolist())
         kind = "comb" if spacing <= COMB_SPACING else "periodic"
         named.append(Shape(kind, int(teeth[0, 0]), int(teeth[-1, 1]), members, spacing))
         rest = rest[~chosen]

@@ -43,7 +43,8 @@ def _analyze_cell(label: str, visits: Visits, run: Run, index: int, min_ratio: f
     sweeps_ns = grid.fill(np.where(right, total, np.nan))  # a wrong result's time is not a time of the right work
     process = grid.fill(visits.process.astype(np.float64))
     first_ns = grid.fill(visits.first[:, 1].astype(np.float64))
-    detection = spikes.detect(lengths, sweeps_ns, process=process, min_ratio=min_ratio)
+    order = grid.fill(visits.order.astype(np.float64))
+    detection = spikes.detect(lengths, sweeps_ns, process=process, order=order, min_ratio=min_ratio)
     findings = (
         *_wrong_results(visits, lengths),
         *detection.findings,

@@ -66,3 +66,11 @@ def runs(mask: Bools) -> Ints:
     """First and last index of each run of True: [runs, 2]."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8)))
     return np.stack((edges[::2], edges[1::2] - 1), axis=1).astype(np.int64)
+
+
+def covered(spans: Ints, n: int) -> Bools:
+    """What `runs` was given: True from first to last of each of the separate spans, [spans, 2] -> [n]."""
+    edges = np.zeros(n + 1, dtype=np.int64)
+    edges[spans[:, 0]] += 1
+    edges[spans[:, 1] + 1] -= 1
+    return np.cumsum(edges[:-1]) > 0

@@ -152,3 +152,25 @@ def test_sweeps_in_ascending_order_cannot():
     result = analyze_series(shuffled_table(stairs(DENSE) * slow(DENSE, {421: 3.0}), 1, mixed=False))
     assert [(f.kind, f.lengths, f.confidence) for f in result.findings] == [("spike", (421, 421), "apparent")]
     assert result.verdict == "unresolved"
+
+
+@pytest.mark.parametrize("count, begins", [(5, "whole generations: a total"), (2, "not 3 or more sweeps known to be")])
+def test_the_note_says_why_shuffled_sweeps_do_not_confirm(count, begins):
+    x, sweep, order, ms = shuffled(count)
+    kind = "budget" if count == 5 else "length"
+    result = analyze(x, ms, kind, sweep=sweep, order=order)
+    assert result.cells[0].notes[0].startswith(begins)
+    assert {finding.confidence for finding in result.findings} == {"apparent"}
+
+
+def shuffled(count):
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.permutation(DENSE) for _ in range(count)])
+    places = np.arange(len(DENSE))
+    return x, np.repeat(np.arange(count), len(DENSE)), np.tile(places, count), np.where(x == 421, 2.0, 1.0)
+
+
+def test_smooth_says_from_which_excess_on():
+    result = analyze([64, 128, 256, 512, 640, 768], [1.0, 2.0, 4.0, 9.5, 9.2, 12.0], "budget")
+    assert result.verdict == "smooth"
+    assert result.cells[0].notes[-1] == "an excess below 1.15x counts as noise in this table."

@@ -25,6 +25,12 @@ def test_bom_case_comments_blank_lines_other_columns_and_repeats_are_tolerated()
     assert (table.sweep.tolist(), table.order.tolist()) == ([1, 2], [2, 1])
 
 
+@pytest.mark.parametrize("delimiter", ["\t", ";", " ; "])
+def test_tabs_and_semicolons_separate_where_the_header_has_no_comma(delimiter):
+    table = read_table(f"# made by hand, once\nlength{delimiter}time_ms\n128{delimiter}2.5\n")
+    assert (table.x.tolist(), table.time_ns.tolist()) == ([128], [2.5e6])
+
+
 def test_a_path_is_read(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(b"\xef\xbb\xbflength,time_ms\n1,2\n")
@@ -48,6 +54,9 @@ def test_a_path_is_read(tmp_path):
         ("length,time_ms\n1,-3\n", "line 2: time_ms is -3"),
         ("length,time_ms\n1,nan\n", "line 2: time_ms is nan"),
         ("length,time_ms\n1,inf\n", "line 2: time_ms is inf"),
+        ("length,time_s\n1,1e300\n", "line 2: time_s is 1e+300; no step takes less than a picosecond or more than"),
+        ("length,time_s\n1,1e-300\n", "line 2: time_s is 1e-300; no step takes less than a picosecond or more than"),
+        ("length;time_ms\n1;1,5\n", "line 2: time_ms is '1,5', not a number; write digits with a point"),
         ("length,time_ms\n1.5,2\n", "line 2: length is 1.5; write a whole number, such as 421."),
         ("length,time_ms\n-1,2\n", "line 2: length is -1"),
         ("length,time_ms\ninf,2\n", "line 2: length is inf"),

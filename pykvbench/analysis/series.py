@@ -45,12 +45,21 @@ _ORDER = (
     "one pass in ascending or unknown order: a length cannot be told from the time at which it was measured, so "
     "findings are only apparent; measure 3 or more sweeps in shuffled order (columns sweep and order) to confirm."
 )
+_SWEEPS = (
+    "not 3 or more sweeps known to be in shuffled order: a length cannot be told from the time at which it was "
+    "measured, so findings are only apparent; measure that many (columns sweep and order) to confirm."
+)
+_TOTALS = (
+    "whole generations: a total does not show which of its steps are slow, so findings are only apparent; time every "
+    "step, as `pykvbench decode` does, to confirm."
+)
 
 
 def analyze_series(table: Table, min_ratio: float = 1.10) -> Result:
-    """Judge a table: confirmed findings only for replicated shuffled sweeps, else apparent ones and `_ORDER`."""
+    """Judge a table: confirmed findings only for replicated shuffled sweeps, else apparent ones and a note why."""
     x = np.unique(table.x)
-    if table.kind == "length" and table.sweep is not None and _shuffled(table):
+    shuffled = table.sweep is not None and _shuffled(table)
+    if table.kind == "length" and table.sweep is not None and shuffled:
         return Result((_replicated(table, table.sweep, x, min_ratio),))
     place = np.searchsorted(x, table.x)
     logs = np.log(table.time_ns)
@@ -65,7 +74,10 @@ def analyze_series(table: Table, min_ratio: float = 1.10) -> Result:
     if not findings:
         findings = _drift(x, curve, repeats)
     verdict = "unresolved" if findings or len(x) < 3 else "smooth"
-    notes = [_ORDER]
+    one_pass = table.sweep is None or len(np.unique(table.sweep)) == 1
+    notes = [_TOTALS if shuffled else _ORDER if one_pass else _SWEEPS]
+    if verdict == "smooth":
+        notes.append(f"an excess below {sentences.times(float(np.exp(threshold)))} counts as noise in this table.")
     if len(x) < 3:
         notes.append(f"{len(x)} different x cannot show a shape; give 3 or more.")
     if table.kind == "budget":

@@ -15,6 +15,7 @@ from pykvbench.errors import RunFileError
 
 UNITS_NS = {"time_ns": 1.0, "time_us": 1e3, "time_ms": 1e6, "time_s": 1e9}
 AXES = ("length", "budget")
+_SHORTEST_NS, _LONGEST_NS = 1e-3, 3.2e18  # their ratio and all sums stay far from overflow
 _EXAMPLE = "a header such as length,time_ms and a line such as 421,1.25 for each measurement"
 
 
@@ -32,8 +33,8 @@ class Table:
 def read_table(source: str | os.PathLike[str]) -> Table:
     """Read a CSV from a path (or a str without a line break) or from its text.
 
-    Columns: `length` or `budget`; one of time_s, time_ms, time_us, time_ns; optionally `sweep` and `order`; others are
-    ignored. Raises RunFileError naming the line and the remedy.
+    Columns, by comma, tab or semicolon: `length` or `budget`; one of time_s, time_ms, time_us, time_ns; optionally
+    `sweep` and `order`; others are ignored. Raises RunFileError naming the line and the remedy.
     """
     rows = _rows(_text(source))
     if not rows:
@@ -56,6 +57,11 @@ def read_table(source: str | os.PathLike[str]) -> Table:
             raise RunFileError(
                 f"line {line}: {unit} is {time:g}; times must be finite and above 0, so correct or delete the line."
             )
+        if not _SHORTEST_NS <= time * UNITS_NS[unit] <= _LONGEST_NS:
+            raise RunFileError(
+                f"line {line}: {unit} is {time:g}; no step takes less than a picosecond or more than a century, so "
+                "correct the line or the column's unit."
+            )
     return Table(
         kind=axis,
         x=_whole(values[axis], lines, axis, least=0),
@@ -77,8 +83,14 @@ def _text(source: str | os.PathLike[str]) -> str:
 
 
 def _rows(text: str) -> list[tuple[int, list[str]]]:
-    """Line number and fields of every line that holds something: blank lines and # comments are skipped."""
-    reader = csv.reader(text.lstrip("\ufeff").splitlines(), skipinitialspace=True)
+    """Line number and fields of every line that holds something: blank lines and # comments are skipped.
+
+    Fields are separated as in the first such line: by tabs or semicolons where it has no comma, as spreadsheets write.
+    """
+    lines = text.lstrip("\ufeff").splitlines()
+    header = next((line for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
+    delimiter = next((mark for mark in ",\t;" if mark in header), ",")
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
     try:
         return [
             (reader.line_num, fields)

@@ -99,9 +99,11 @@ class RunWriter:
     @classmethod
     def create(cls, path: Path) -> RunWriter:
         """Start a new run file; refuses to touch one that exists."""
-        if path.exists():
-            raise UsageError(f"{path} exists; name another file with -o, or continue it with --resume {path}.")
         try:
+            if path.is_dir():
+                raise UsageError(f"{path} is a folder; name a file with -o, such as {path / 'run.jsonl'}.")
+            if path.exists():
+                raise UsageError(f"{path} exists; name another file with -o, or continue it with --resume {path}.")
             path.parent.mkdir(parents=True, exist_ok=True)
             return cls(open(path, "xb", buffering=0))
         except OSError as error:
@@ -128,6 +130,16 @@ class RunWriter:
         view = memoryview(lines)
         while view:
             view = view[self._file.write(view) :]
+
+    def write_header(self, values: Mapping[str, Any]) -> None:
+        """Write the first line, or leave no file behind and raise UsageError: a full disk is said before measuring."""
+        try:
+            self.write("header", values)
+        except OSError as error:
+            path = Path(self._file.name)
+            self.close()
+            path.unlink(missing_ok=True)
+            raise UsageError(f"{path} cannot be written ({error.strerror}); name another file with -o.") from None
 
     def close(self) -> None:
         """Close the file."""
@@ -268,6 +280,8 @@ def _read_header(line: bytes, name: str) -> tuple[dict[str, Any], tuple[Cell, ..
             raise ValueError
         schema = int(header["schema"])
         cells = tuple(Cell.from_json(value) for value in header["cells"])
+        if not cells:
+            raise ValueError
     except (ValueError, KeyError, TypeError, RecursionError):
         raise RunFileError(
             f"{name} is not a pykvbench run file; name one that `pykvbench attn` or `decode` wrote."

@@ -47,6 +47,9 @@ def pykvbench(*arguments: str) -> Result:
             ["--backend", "cpu", "--simulate", "421=2x"],
             "--simulate programs the simulated device only; add --backend simulated.",
         ),
+        (["--min-ratio", "nan"], "--min-ratio nan is not possible; give a ratio above 1, such as 1.10."),
+        (["--min-ratio", "inf"], "--min-ratio inf is not possible; give a ratio above 1, such as 1.10."),
+        (["--min-ratio", "1"], "--min-ratio 1 is not possible; give a ratio above 1, such as 1.10."),
         (["--inject", "9:2x"], "--inject 9:2x is outside the measured lengths 380:530; inject at one of them."),
     ],
 )
@@ -72,7 +75,8 @@ def test_mps_on_linux_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     result = pykvbench("attn", "--backend", "mps")
     assert result.exit_code == 2
-    assert "Error: mps needs macOS on Apple silicon; this is Linux" in result.stderr
+    assert result.stderr.startswith("Error: mps needs macOS on Apple silicon; this is Linux")
+    assert result.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -111,6 +115,61 @@ def test_an_existing_file_is_not_touched(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert f"Error: {path} exists; name another file with -o, or continue it with --resume {path}." in result.stderr
     assert path.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", "{} is a folder; name a file with -o, such as {}/run.jsonl."),
+        ("x" * 300, "{} cannot be written (File name too long); name another file with -o."),
+    ],
+)
+def test_what_cannot_be_a_run_file_is_said_before_measuring(tmp_path: Path, name: str, message: str) -> None:
+    path = str(tmp_path / name)
+    result = pykvbench(*TINY, "--len", "4:6", "-o", path)
+    assert result.exit_code == 2
+    assert f"Error: {message.format(path, path)}\n" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_caches_beyond_the_memory_are_refused_before_measuring(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    result = pykvbench(*TINY, "--num-layers", "1000000000", "--len", "400:401", "-o", str(path))
+    assert result.exit_code == 2
+    message = r"K and V of 402 tokens need 23961 GiB and this machine has \d+ GiB; lower the longest length"
+    assert re.search(message, result.stderr)
+    assert not path.exists()
+
+
+def test_a_decode_run_cannot_be_continued(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    tiny = ["decode", *TINY[1:], "--budget", "2", "--prompt", "3", "--repeats", "1"]
+    assert pykvbench(*tiny, "-o", str(path)).exit_code == 0
+    result = pykvbench("attn", "--resume", str(path))
+    assert result.exit_code == 2
+    assert "is a run of `decode`, and only `attn` runs can be continued; start a new run." in result.stderr
+
+
+def test_ctrl_c_before_a_run_has_begun_is_not_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(path: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pykvbench.analysis.file.analyze_file", interrupted)
+    monkeypatch.setattr("pykvbench.record.read", interrupted)
+    result = pykvbench("attn", "--resume", "run.jsonl")
+    assert (result.exit_code, result.stderr) == (3, "Error: Interrupted.\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_and_a_closed_terminal_make_no_traceback(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("length,time_ms\n1,1\n2,1\n3,1\n")
+    command = f"{sys.executable} -m pykvbench analyze {table}"
+    full = subprocess.run(f"{command} > /dev/full", shell=True, capture_output=True, text=True, timeout=60)
+    assert full.returncode == 2
+    assert full.stderr == "Error: The output cannot be written (No space left on device); make room and try again.\n"
+    closed = subprocess.run(f"{command} >&-", shell=True, capture_output=True, text=True, timeout=60)
+    assert (closed.returncode, closed.stderr) == (0, "")
 
 
 def test_a_place_that_cannot_be_written_is_said_before_measuring(tmp_path: Path) -> None:

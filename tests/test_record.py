@@ -1,3 +1,4 @@
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,24 @@ def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="exists; name another file with -o, or continue it with --resume"):
         RunWriter.create(path)
     assert path.read_bytes() == b"precious"
+
+
+def test_a_header_that_does_not_fit_leaves_no_file_behind(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    writer = RunWriter.create(path)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(UsageError, match="cannot be written .No space left"):
+        patch.setattr(writer, "write_lines", full)
+        writer.write_header(HEADER)
+    assert not path.exists()
+
+
+def full(lines: bytes) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_header_without_cells_is_not_a_run(tmp_path: Path) -> None:
+    with pytest.raises(RunFileError, match="is not a pykvbench run file"):
+        read(written(tmp_path, encode("header", {**HEADER, "cells": []})))
 
 
 def test_going_on_drops_the_unfinished_line(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from pykvbench import record
 
+ROOM = 16_000  # bytes: a header and some visits or trajectories
 SMALL = ["--num-layers", "1", "--num-heads", "1", "--head-dim", "8", "--warmup", "0"]
 
 
@@ -151,6 +152,24 @@ def test_an_interrupt_keeps_and_analyses_what_was_measured(tmp_path: Path) -> No
     assert _gone(worker)
     run = record.read(path)
     assert run.end is not None and run.end["status"] == "interrupted"
+
+
+@pytest.mark.parametrize("command", ["attn", "decode"])
+def test_a_full_disk_ends_the_run_and_what_was_measured_is_analysed(tmp_path: Path, command: str) -> None:
+    path = tmp_path / "run.jsonl"
+    what = ["--len", "400:440", "--sweeps", "3"] if command == "attn" else ["--budget", "300", "--prompt", "9"]
+    options = ["--backend", "simulated", *SMALL, *what, "--json", "-o", str(path)]
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({ROOM}, {ROOM})); "
+    program = limited + "from pykvbench.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, command, *options], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 3, done.stderr
+    assert f"The run is cut short (File too large); what was measured is in {path}." in done.stderr
+    assert "Traceback" not in done.stderr
+    assert json.loads(done.stdout)["verdict"] == "unresolved"
+    run = record.read(path)
+    assert len(run.visits) + len(run.trajectories) > 0
 
 
 def test_cells_are_interleaved_and_every_sweep_is_a_fresh_process(tmp_path: Path) -> None:

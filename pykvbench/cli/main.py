@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import signal
 from typing import Any
 
@@ -11,11 +12,19 @@ import click
 from pykvbench import __version__
 from pykvbench.errors import PykvbenchError
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 
 class Failure(click.ClickException):
     """A PykvbenchError on its way to the terminal: one sentence, exit status 2."""
 
     exit_code = 2
+
+
+class Interrupted(click.ClickException):
+    """Ctrl-C where no run is there to be analysed: exit status 3."""
+
+    exit_code = 3
 
 
 class Commands(click.Group):
@@ -26,6 +35,12 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except PykvbenchError as error:
             raise Failure(str(error)) from None
+        except KeyboardInterrupt:  # before a run had begun, or a second time; click would leave with 1
+            raise Interrupted("Interrupted.") from None
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            raise Failure(f"The output cannot be written ({error.strerror}); make room and try again.") from None
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -38,6 +53,8 @@ def main() -> None:
     """
     with contextlib.suppress(ValueError):  # not in the main thread: nothing to handle
         signal.signal(signal.SIGTERM, _interrupt)
+        if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # a terminal that is closed; nohup ignores it
+            signal.signal(signal.SIGHUP, _interrupt)
 
 
 def _interrupt(number: int, frame: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -87,14 +88,22 @@ def result_options(command: Command) -> Command:
         click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout and nothing else."),
         click.option(
             "--min-ratio",
-            type=click.FloatRange(1.0, min_open=True),
+            type=float,
+            callback=_above_one,
             default=1.10,
+            metavar="RATIO",
             show_default=True,
             help="Smallest excess that is a finding.",
         ),
         click.option("--fail-on-finding", is_flag=True, help="Exit with status 1 when there is a finding."),
     )
     return _apply(options, command)
+
+
+def _above_one(ctx: click.Context, param: click.Parameter, value: float) -> float:
+    if not 1 < value < math.inf:
+        raise UsageError(f"--min-ratio {value:g} is not possible; give a ratio above 1, such as 1.10.")
+    return value
 
 
 def _names(option: str, known: Sequence[str], default: str | None, text: str) -> Callable[[Command], Command]:

@@ -35,7 +35,7 @@ def show(path: Path, min_ratio: float, as_json: bool) -> Result:
     width = shutil.get_terminal_size().columns
     if run is not None:
         click.echo(text.render_events(run.events, width=width), err=True, nl=False)
-    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    colour = sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     page = trajectory_table if run is not None and run.is_decode else text
     click.echo(page.render(result, header=describe(run), width=width, colour=colour), nl=False)
     return result
@@ -61,7 +61,7 @@ def dated(command: str, cells: Sequence[Cell]) -> Path:
 @contextlib.contextmanager
 def progress(steps: int) -> Iterator[Callable[[Progress], None]]:
     """A bar on stderr, where that is a terminal."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield lambda progress: None
         return
     with click.progressbar(length=steps, file=sys.stderr, show_pos=True, item_show_func=lambda item: item or "") as bar:

@@ -11,6 +11,7 @@ import numpy as np
 from pykvbench.cell import Cell
 from pykvbench.drivers.library import check_library
 from pykvbench.errors import UsageError
+from pykvbench.experiment.plan import MAX_TIMEOUT_S
 from pykvbench.geometry import model
 
 HISTORIES = ("fresh", "shared")
@@ -67,8 +68,10 @@ class DecodePlan:
             raise UsageError(f"--order {self.order} is unknown; choose one of {', '.join(ORDERS)}.")
         if not 0 <= self.warmup_s <= 600:
             raise UsageError(f"--warmup {self.warmup_s:g} is not possible; give seconds from 0 to 600, such as 1.")
-        if not self.timeout_s > 0:
-            raise UsageError(f"--timeout {self.timeout_s:g} lets no step finish; give seconds above 0, such as 60.")
+        if not 0 < self.timeout_s <= MAX_TIMEOUT_S:
+            raise UsageError(
+                f"--timeout {self.timeout_s:g} is not possible; give seconds, at most {MAX_TIMEOUT_S}, such as 60."
+            )
         if self.seed < 0:
             raise UsageError(f"--seed {self.seed} is negative; use a whole number of at least 0.")
 

@@ -18,6 +18,7 @@ from pykvbench.errors import BackendUnavailable
 from pykvbench.experiment.decode_plan import DecodePlan, Trajectory
 from pykvbench.experiment.header import header, warn
 from pykvbench.experiment.process import WorkerProcess
+from pykvbench.experiment.room import require_room
 from pykvbench.experiment.run import Progress, Report
 from pykvbench.experiment.trajectory import line
 from pykvbench.geometry import Geometry
@@ -44,17 +45,18 @@ class _State:
 
 
 def start(plan: DecodePlan, path: Path, argv: Sequence[str], facts: Mapping[str, Any], report: Report) -> str:
-    """Measure the whole plan into a new run file and return its status: complete, interrupted or incomplete.
+    """Measure the whole plan into a new run file and return its status: complete, interrupted, incomplete or cut short.
 
     Raises UsageError before anything is measured when a backend is missing or the file cannot be made; then no file
     is left behind.
     """
     for backend in dict.fromkeys(cell.backend for cell in plan.cells):
         require(backend)
+    require_room(plan.cells, plan.capacity, facts)
     writer = RunWriter.create(path)
     began_ns = _timer.now_ns()
     notes = warnings(plan, facts)
-    writer.write("header", header("decode", plan.cells, plan.to_json(), plan.seed, argv, facts, notes, began_ns))
+    writer.write_header(header("decode", plan.cells, plan.to_json(), plan.seed, argv, facts, notes, began_ns))
     try:
         with tempfile.TemporaryDirectory() as folder:
             return _measure(_State(plan, writer, began_ns, report, Path(folder)))
@@ -80,6 +82,8 @@ def _measure(state: _State) -> str:
     except KeyboardInterrupt:
         state.event("interrupted", detail="by the user")
         status = "interrupted"
+    except OSError as error:  # no room, in the run file or in the temporary folder
+        return f"cut short ({error.strerror or error})"
     state.writer.write("end", {"status": status, "trajectories": state.done, "at": _timer.now_ns() - state.began_ns})
     return status
 

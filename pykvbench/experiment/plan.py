@@ -14,6 +14,7 @@ from pykvbench.experiment.inject import Injection, parse_injection
 from pykvbench.lengths import format_lengths, parse_lengths
 
 CALLS_BEFORE_STEADY = 2  # first and second call, kept apart from the K steady samples
+MAX_TIMEOUT_S = 86_400  # a day; infinity has no nanoseconds to wait for
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,10 @@ class Plan:
             raise UsageError(f"--samples {self.samples} measures nothing; use an odd number of at least 3, such as 7.")
         if not 0 <= self.warmup_s <= 600:
             raise UsageError(f"--warmup {self.warmup_s:g} is not possible; give seconds from 0 to 600, such as 1.")
-        if not self.timeout_s > 0:
-            raise UsageError(f"--timeout {self.timeout_s:g} lets no visit finish; give seconds above 0, such as 60.")
+        if not 0 < self.timeout_s <= MAX_TIMEOUT_S:
+            raise UsageError(
+                f"--timeout {self.timeout_s:g} is not possible; give seconds, at most {MAX_TIMEOUT_S}, such as 60."
+            )
         if self.seed < 0:
             raise UsageError(f"--seed {self.seed} is negative; use a whole number of at least 0.")
         for injection in self.inject:

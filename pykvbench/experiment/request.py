@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pykvbench.cell import Cell
-from pykvbench.drivers.availability import best_backend
+from pykvbench.drivers.availability import best_backend, require
 from pykvbench.drivers.program import parse_program
 from pykvbench.errors import UsageError
 from pykvbench.geometry import geometry, model
@@ -34,9 +34,12 @@ class Request:
     def cells(self, most_layers: int | None = None, body: str = "attention") -> tuple[Cell, ...]:
         """Every combination, on the best backend here unless one is named.
 
-        Without `num_layers` the cells have the model's layers, but not more than `most_layers`.
+        Without `num_layers` the cells have the model's layers, but not more than `most_layers`. Raises
+        BackendUnavailable for a backend that is not there.
         """
         backends = self.backends or (best_backend(),)
+        for backend in backends:
+            require(backend)
         if self.simulate is not None:
             if backends != ("simulated",):
                 raise UsageError("--simulate programs the simulated device only; add --backend simulated.")

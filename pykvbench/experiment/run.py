@@ -17,10 +17,11 @@ from pykvbench.dispatch.landmarks import landmarks
 from pykvbench.dispatch.predict import predict
 from pykvbench.drivers.availability import require
 from pykvbench.drivers.numpy_driver import reference
-from pykvbench.errors import BackendUnavailable
+from pykvbench.errors import BackendUnavailable, RunFileError
 from pykvbench.experiment.header import header, warn
 from pykvbench.experiment.plan import Plan
 from pykvbench.experiment.process import WorkerProcess
+from pykvbench.experiment.room import require_room
 from pykvbench.geometry import Geometry
 from pykvbench.record import Run, RunWriter
 
@@ -61,7 +62,7 @@ class _State:
 
 
 def start(plan: Plan, path: Path, argv: Sequence[str], facts: Mapping[str, Any], report: Report) -> str:
-    """Measure the whole plan into a new run file and return its status: complete, interrupted or incomplete.
+    """Measure the whole plan into a new run file and return its status: complete, interrupted, incomplete or cut short.
 
     `facts` is what machine() says.
 
@@ -70,11 +71,11 @@ def start(plan: Plan, path: Path, argv: Sequence[str], facts: Mapping[str, Any],
     """
     for backend in dict.fromkeys(cell.backend for cell in plan.cells):
         require(backend)
+    require_room(plan.cells, plan.capacity, facts)
     writer = RunWriter.create(path)
     began_ns = _timer.now_ns()
-    writer.write(
-        "header", header("attn", plan.cells, plan.to_json(), plan.seed, argv, facts, warnings(plan, facts), began_ns)
-    )
+    notes = warnings(plan, facts)
+    writer.write_header(header("attn", plan.cells, plan.to_json(), plan.seed, argv, facts, notes, began_ns))
     try:
         return _measure(_State(plan, writer, began_ns, report, machine=facts))
     except BackendUnavailable:
@@ -86,6 +87,8 @@ def start(plan: Plan, path: Path, argv: Sequence[str], facts: Mapping[str, Any],
 
 def resume(run: Run, path: Path, report: Report) -> str:
     """Measure what a run file's plan still lacks and return the status."""
+    if run.is_decode:
+        raise RunFileError(f"{path} is a run of `decode`, and only `attn` runs can be continued; start a new run.")
     plan = Plan.from_header(run.header, run.cells)
     visits = run.visits
     done = set(zip(visits.cell.tolist(), visits.sweep.tolist(), visits.length.tolist()))
@@ -113,6 +116,8 @@ def _measure(state: _State) -> str:
         except KeyboardInterrupt:
             state.event("interrupted", detail="by the user")
             status = "interrupted"
+        except OSError as error:  # no room, in the run file or in the temporary folder
+            return f"cut short ({error.strerror or error})"
         state.writer.write("end", {"status": status, "visits": len(state.done), "at": _timer.now_ns() - state.began_ns})
     return status
 

@@ -38,7 +38,8 @@ def test_a_slow_budget_is_a_state_and_the_contains_test_is_quoted(tmp_path: Path
 
 
 def test_a_slow_length_is_non_monotonic_in_every_budget(tmp_path: Path) -> None:
-    options = ["--budget", "32:160:32", "--simulate", f"{STEADY},30=5x", "--json"]
+    # A busy host costs the step after a slow one some 50 us: at 1 ms a step that is no excess of its own.
+    options = ["--budget", "32:160:32", "--simulate", f"{STEADY},base=1ms,30=5x", "--json"]
     result = document(decode(*options, "-o", str(tmp_path / "run.jsonl")))
     assert result["verdict"] == "non-monotonic"
     assert [finding["lengths"] for finding in result["findings"] if finding["kind"] == "spike"] == [[30, 30]]

@@ -62,6 +62,6 @@ setup(
         "click>=8.1",
         "matplotlib",
     ],
-    extras_require={"test": ["pytest", "pytest-timeout", "hypothesis", "ruff", "mypy", "ziglang"]},
+    extras_require={"test": ["pytest", "pytest-timeout", "hypothesis", "ruff", "mypy", "pybind11>=3", "ziglang"]},
     entry_points={"console_scripts": ["pykvbench = pykvbench.cli:main"]},
 )

@@ -51,7 +51,7 @@ def unfair(first: Run, second: Run, pair: tuple[int, int]) -> tuple[Difference, 
             **cell.geometry.to_json(),
             "kernel": cell.kernel,
             "cache": cell.cache,
-            **{name: run.plan.get(name) or None for name in _PLAN},
+            **{name: None if (value := run.plan.get(name)) == [] else value for name in _PLAN},
             **{f"machine {name}": _machine(run).get(name) for name in _MACHINE},
             **{f"variable {name}": value for name, value in _variables(run).items()},
             "device threads": described(run, index).get("threads"),
@@ -108,12 +108,12 @@ def described(run: Run, index: int) -> Mapping[str, Any]:
     return {}
 
 
-def version(run: Run, index: int) -> str:
-    """The framework and version that measured a cell, such as torch 2.13.0; the backend's name where none is told."""
+def version(run: Run, index: int) -> str | None:
+    """The framework and version that measured a cell, such as torch 2.13.0."""
     facts = described(run, index)
     if "framework" in facts and "version" in facts:
         return f"{facts['framework']} {facts['version']}"
-    return run.cells[index].build or run.cells[index].backend
+    return run.cells[index].build or None
 
 
 def python(run: Run, index: int) -> str | None:

@@ -179,11 +179,9 @@ def _value(value: Any) -> str:
 
 def _names(named: Sequence[Named]) -> tuple[str, ...]:
     """What the runs are called: their frameworks' versions where those tell them apart, else the names given."""
-    versions = tuple(
-        " and ".join(dict.fromkeys(fairness.version(item.run, index) for index in range(len(item.run.cells))))
-        for item in named
-    )
-    if len(set(versions)) == len(named):
+    told = [[fairness.version(item.run, index) for index in range(len(item.run.cells))] for item in named]
+    versions = tuple(" and ".join(dict.fromkeys(name for name in names if name)) for names in told)
+    if len(set(versions)) == len(named) and all(all(names) for names in told):
         return versions
     given = tuple(item.name for item in named)
     return given if len(set(given)) == len(named) else tuple(f"{name} ({i})" for i, name in enumerate(given, 1))

@@ -5,7 +5,8 @@ Schema 1, one object a line, told apart by "kind":
 header      schema, pykvbench, command, argv, seed, plan, cells, machine, clock, notes
 visit       cell, sweep, process, order, length, at (ns since the run began), gap (ns since the previous visit ended),
             first and second ([dispatch, total]), dispatch and total (ns a sample), error (numerics, against the float64
-            reference), correct, memory (bytes by name), cpu (ns), switches ([voluntary, involuntary])
+            reference), correct, memory (bytes by name), cpu (ns), switches ([voluntary, involuntary]), and on CUDA
+            device (ns a sample between two events)
 event       event (its name), at, and what it is about: cell, sweep, process, length, detail
 end         status: complete, interrupted or incomplete
 

@@ -14,7 +14,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -159,18 +158,37 @@ def refusals(backend: str) -> dict[str, str]:
     return found
 
 
+# What only a device would call, so that no other test here would miss it.
+ON_A_DEVICE = {
+    "torch": [
+        *(f"mps.{name}" for name in ("synchronize", "current_allocated_memory", "driver_allocated_memory")),
+        *(f"backends.mps.{name}" for name in ("is_available", "get_name", "get_core_count")),
+        *(f"cuda.{name}" for name in ("synchronize", "is_available", "memory_allocated", "memory_reserved", "Event")),
+        *(f"cuda.{name}" for name in ("reset_peak_memory_stats", "max_memory_allocated", "get_device_capability")),
+    ],
+    "mlx.core": ["device_info", "get_active_memory", "get_cache_memory", "get_peak_memory", "reset_peak_memory"],
+}
+
+
 def attributes(backend: str) -> list[str]:
     """Every name of the framework that its files use and the installed package does not have."""
-    framework, alias, module = ("torch", "torch", "torch") if backend == "cpu" else ("mlx", "mx", "mlx.core")
-    root = import_module(module)
-    names = set()
+    framework, root = ("torch", "torch") if backend == "cpu" else ("mlx", "mlx.core")
+    used = {"torch.cuda.Event.record", "torch.cuda.Event.elapsed_time"} if backend == "cpu" else set()
     for path in (PACKAGE / "drivers").glob(f"{framework}_*.py"):
-        names |= {
-            ast.unparse(node) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        modules = {
+            name.asname or name.name: name.name
+            for node in nodes
+            if isinstance(node, ast.Import)
+            for name in node.names
+            if name.name.partition(".")[0] == framework
         }
-    used = sorted(name for name in names if name.partition(".")[0] == alias and "(" not in name)
-    assert len(used) > 10
-    return [name for name in used if not _resolves(root, name.split(".")[1:])]
+        for name in (ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)):
+            alias, _, rest = name.partition(".")
+            if alias in modules and "(" not in rest:
+                used.add(f"{modules[alias]}.{rest}")
+    assert {f"{root}.{name}" for name in ON_A_DEVICE[root]} <= used
+    return sorted(name for name in used if not _resolves(name))
 
 
 def loaded_frameworks() -> list[str]:
@@ -216,11 +234,15 @@ def _without_writing(layer: Any, cache: str) -> Any:
     return update
 
 
-def _resolves(root: Any, path: list[str]) -> bool:
-    for name in path:
-        if not hasattr(root, name):
+def _resolves(name: str) -> bool:
+    """Whether a dotted name leads from an installed module to something that it has."""
+    parts = name.split(".")
+    last = next(n for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in sys.modules)
+    value: Any = sys.modules[".".join(parts[:last])]
+    for part in parts[last:]:
+        if not hasattr(value, part):
             return False
-        root = getattr(root, name)
+        value = getattr(value, part)
     return True
 
 

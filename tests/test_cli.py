@@ -1,6 +1,7 @@
 """What a user types and gets: exit statuses, single sentences, and nothing written when nothing can be done."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from pykvbench.cell import BACKENDS
 from pykvbench.cli import main
+from pykvbench.drivers.availability import availability
 
 COMMANDS = sorted(main.commands)
 TINY = ["attn", "--backend", "simulated", "--num-layers", "1", "--num-heads", "1", "--head-dim", "8", "--warmup", "0"]
@@ -72,6 +74,34 @@ def test_mps_on_linux_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.M
     assert result.exit_code == 2
     assert "Error: mps needs macOS on Apple silicon; this is Linux" in result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="says what Linux lacks")
+def test_cuda_without_an_nvidia_gpu_says_what_is_missing_and_what_is_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if availability("cuda").available:
+        pytest.skip("this machine has CUDA")
+    monkeypatch.chdir(tmp_path)
+    result = pykvbench("attn", "--backend", "cuda", "--len", "4:6")
+    assert result.exit_code == 2
+    message = (
+        r"^Error: cuda needs an NVIDIA GPU and torch built for CUDA; .+\. (Install torch for CUDA or u|U)se --backend "
+    )
+    assert re.search(message, result.stderr, re.MULTILINE)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="says what Linux lacks")
+def test_mlx_without_a_gpu_is_said_to_be_the_cpu(tmp_path: Path) -> None:
+    if availability("mlx").gpu:
+        pytest.skip("this machine has a GPU that MLX can use")
+    tiny = ["--num-layers", "1", "--num-heads", "1", "--head-dim", "8", "--warmup", "0", "--sweeps", "1"]
+    result = pykvbench("attn", "--backend", "mlx", *tiny, "--len", "4:6", "-o", str(tmp_path / "run.jsonl"))
+    assert result.exit_code == 0
+    warning = " on the CPU, with no GPU that it can use: these are times of the CPU, not of Metal or CUDA."
+    assert warning in result.stderr
+    assert warning in " ".join(result.stdout.split())
 
 
 def test_an_existing_file_is_not_touched(tmp_path: Path) -> None:

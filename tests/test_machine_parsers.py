@@ -31,6 +31,15 @@ def test_macos_versions_and_chip() -> None:
     assert "performance_cores" not in virtual
 
 
+def test_swap_in_use() -> None:
+    line = "vm.swapusage: total = 2048.00M  used = 512.25M  free = 1535.75M  (encrypted)"
+    assert macos.parse_sysctl(line) == {"swap_used_bytes": 537133056}
+    assert macos.parse_sysctl("vm.swapusage: used = 1.50G") == {"swap_used_bytes": 3 << 29}
+    assert macos.parse_sysctl("vm.swapusage: none") == {}
+    assert linux.parse_meminfo("SwapTotal:  4096 kB\nSwapFree:  1024 kB\n") == {"swap_used_bytes": 3 << 20}
+    assert linux.parse_meminfo("SwapFree:  1024 kB\n") == {}
+
+
 def test_macos_gpu_cores_come_from_either_tool() -> None:
     assert macos.parse_ioreg(sample("ioreg_agx.txt")) == {"gpu_cores": 18}
     assert macos.parse_system_profiler(sample("system_profiler.txt")) == {"gpu_cores": 18}

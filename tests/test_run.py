@@ -169,6 +169,30 @@ def test_cells_are_interleaved_and_every_sweep_is_a_fresh_process(tmp_path: Path
     ]
 
 
+def test_extra_work_injected_into_the_real_cpu_driver_is_found_at_exactly_its_length(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    options = [
+        "--len",
+        "400:430",
+        "--num-layers",
+        "2",
+        "--inject",
+        "421:4x",
+        "--warmup",
+        "0",
+        "--json",
+        "-o",
+        str(path),
+    ]
+    command = [sys.executable, "-m", "pykvbench", "attn", "--backend", "cpu", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    confirmed = [finding for finding in document(done)["findings"] if finding["confidence"] == "confirmed"]
+    assert [finding["lengths"] for finding in confirmed if finding["kind"] == "spike"] == [[421, 421]]
+    assert "Extra work was injected on purpose at 421:4x" in " ".join(document(done)["notes"])
+    assert record.read(path).plan["inject"] == ["421:4x"]
+
+
 def test_nothing_in_a_run_file_tells_whose_machine_it_was(tmp_path: Path) -> None:
     path = tmp_path / "secret-folder" / "run.jsonl"
     attn("--len", "400:402", "--sweeps", "1", "-o", str(path))

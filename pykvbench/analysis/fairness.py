@@ -27,7 +27,7 @@ _MACHINE = (
     "cpu_speed_limit",
     "thermal_pressure",
 )
-_PLAN = ("samples", "warmup_s", "inject")
+_PLAN = ("samples", "warmup_s", "inject", "cpus")
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[Di
         pair
         for pair in pairs
         if pair.first != pair.second
-        and (None not in (pair.first, pair.second) or pair.key.startswith(("variable ", "inject")))
+        and (None not in (pair.first, pair.second) or pair.key.startswith(("variable ", "inject", "cpus")))
     )
 
 

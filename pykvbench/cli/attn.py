@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     metavar="LENGTH:RATIOx",
     help="Add work on the host at a length, to see it found; labelled in the run.",
 )
+@click.option("--cpus", metavar="LIST", help="CPUs that the measuring processes are held to, such as 0,1 (Linux).")
 @click.option(
     "--python",
     "programs",
@@ -57,6 +58,7 @@ def command(
     sweeps: int,
     samples: int,
     inject: tuple[str, ...],
+    cpus: str | None,
     programs: tuple[str, ...],
     seed: int,
     warmup: float,
@@ -77,6 +79,7 @@ def command(
     """
     from pykvbench import record
     from pykvbench.experiment import run as experiment
+    from pykvbench.experiment.affinity import parse_cpus
     from pykvbench.experiment.inject import parse_injection
     from pykvbench.experiment.interpreter import interpreters, under
     from pykvbench.experiment.plan import Plan
@@ -101,6 +104,7 @@ def command(
                 timeout_s=timeout,
                 simulate=request.simulate,
                 inject=tuple(parse_injection(text) for text in inject),
+                cpus=() if cpus is None else parse_cpus(cpus),
                 interpreters=pythons,
             )
             path, facts = out or dated("attn", plan.cells), machine()

@@ -16,12 +16,16 @@ _FALLBACKS = ("mps", "cuda", "mlx", "cpu", "mlx-cpu")
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether a backend can run here: what it runs on, or one sentence on what is missing and one on what to do."""
+    """Whether a backend can run here: what it runs on, or one sentence on what is missing and one on what to do.
+
+    gpu: on Metal or CUDA, which `mlx` is only where it finds one.
+    """
 
     backend: str
     available: bool
     reason: str
     remedy: str
+    gpu: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,8 @@ def availability(backend: str, here: Surroundings | None = None) -> Availability
     here = here or look_around()
     missing = _missing(backend, here)
     if missing is None:
-        return Availability(backend, True, _runs_on(backend, here), "")
+        gpu = backend in ("mps", "cuda") or (backend == "mlx" and _mlx_gpu(here) != "")
+        return Availability(backend, True, _runs_on(backend, here), "", gpu)
     others = [name for name in _FALLBACKS if _missing(name, here) is None and (name != "mlx" or _mlx_gpu(here))]
     reason, install = missing
     use = f"use --backend {_or(others)}" if others else ""

@@ -25,6 +25,7 @@ class Driver:
     memory()         counters in bytes by name, such as live, driver, pooled, rss; only those this backend has.
     describe         versions, device and settings that belong in the run file.
     begin(prompt, budget)  a trajectory begins; None where that changes nothing, as it does on every real device.
+    device_ns(n)     ns that the last n steps took by the device's own clock; None where none can be trusted.
     tokens(result)   the tokens the step chose, one a sequence of the batch; None for a body that chooses none.
 
     Other bodies return and give other outputs: a block the last token's hidden state [1, B, 1, hidden], a model its
@@ -39,4 +40,5 @@ class Driver:
     memory: Callable[[], dict[str, int]]
     describe: dict[str, Any]
     begin: Callable[[int, int], None] | None = None
+    device_ns: Callable[[int], list[int]] | None = None
     tokens: Callable[[Any], list[int]] | None = None

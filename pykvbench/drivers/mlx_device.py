@@ -57,6 +57,13 @@ def finish(device: mx.Device) -> Callable[[Any], object]:
     return mx.eval
 
 
+def device_times(
+    device: mx.Device, step: Callable[[], object]
+) -> tuple[Callable[[], object], Callable[[int], list[int]] | None]:
+    """The step, and nothing that tells how long it took on the device: MLX has no such thing, up to 0.32."""
+    return step, None
+
+
 def restart_peak(device: mx.Device) -> int:
     """Count the peak of memory from now on; returns the bytes live now."""
     mx.reset_peak_memory()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from pykvbench.drivers.availability import wheel_tags
 from pykvbench.errors import BackendUnavailable
 
 _INFERENCE_MODE = torch.inference_mode()
+_EVENT_PAIRS = 4096  # of the last steps; older ones are used again
 
 
 def find_device(backend: str) -> torch.device:
@@ -76,6 +78,29 @@ def finish(device: torch.device) -> Callable[[Any], object]:
     return lambda results: None
 
 
+def device_times(
+    device: torch.device, step: Callable[[], object]
+) -> tuple[Callable[[], object], Callable[[int], list[int]] | None]:
+    """The step, and what tells how long its last n calls took on the device itself, in ns; None where nothing can.
+
+    Only CUDA's events can. MPS takes the time of an event on the host, in a callback that may come late, out of order
+    or never (pytorch#162872, #193578, #196395), up to torch 2.14.
+    """
+    if device.type != "cuda":
+        return step, None
+    pairs: deque[tuple[torch.cuda.Event, torch.cuda.Event]] = deque()
+
+    def between_events() -> object:
+        pair = pairs.popleft() if len(pairs) == _EVENT_PAIRS else (_event(), _event())
+        pair[0].record()
+        result = step()
+        pair[1].record()
+        pairs.append(pair)
+        return result
+
+    return between_events, lambda n: [round(began.elapsed_time(ended) * 1e6) for began, ended in [*pairs][-n:]]
+
+
 def restart_peak(device: torch.device) -> int:
     """Count the peak of memory from now on; returns the bytes live now, 0 where neither is counted."""
     if device.type != "cuda":
@@ -119,6 +144,10 @@ def describe(device: torch.device) -> dict[str, Any]:
         facts["threads"] = torch.get_num_threads()
         facts["interop_threads"] = torch.get_num_interop_threads()
     return facts
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
 
 
 def _is_set(variable: str) -> bool:

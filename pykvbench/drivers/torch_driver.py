@@ -27,6 +27,7 @@ from pykvbench.drivers.torch_device import (
     check_dtype,
     counters,
     describe,
+    device_times,
     find_device,
     finish,
     fix_settings,
@@ -209,14 +210,16 @@ def open_driver(cell: Cell, capacity: int, seed: int) -> Driver:
     settings = fix_settings(device)
     check_dtype(cell, DTYPES[cell.geometry.dtype], device)
     decoder = Decoder(cell, capacity, seed, device)
+    step, device_ns = device_times(device, decoder.step)
     return Driver(
         reset=decoder.reset,
         advance=decoder.advance,
-        step=decoder.step,
+        step=step,
         sync=decoder.finish,
         outputs=decoder.outputs,
         memory=decoder.memory,
         describe={**describe(device), **settings},
+        device_ns=device_ns,
     )
 
 

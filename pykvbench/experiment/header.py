@@ -11,6 +11,7 @@ from pykvbench import __version__, _timer
 from pykvbench.cell import Cell
 from pykvbench.dispatch.environment import environment
 from pykvbench.dispatch.known_wrong import known_wrong
+from pykvbench.drivers.availability import availability
 from pykvbench.machine import disturbances, timing_variables
 from pykvbench.record import SCHEMA
 
@@ -44,7 +45,15 @@ def header(
 
 
 def warn(cells: Sequence[Cell], lengths: Sequence[int], capacity: int, facts: Mapping[str, Any]) -> tuple[str, ...]:
-    """Sentences on results known to be wrong, and on variables and states of the machine that change timing."""
+    """Sentences on results known to be wrong, a GPU that is missing, and what of the machine changes timing."""
     here = environment(facts)
     wrong = (sentence for cell in cells for sentence in known_wrong(cell, here, lengths, capacity))
-    return (*dict.fromkeys(wrong), *timing_variables(), *disturbances(facts))
+    return (*dict.fromkeys(wrong), *_without_gpu(cells), *timing_variables(), *disturbances(facts))
+
+
+def _without_gpu(cells: Sequence[Cell]) -> tuple[str, ...]:
+    """MLX takes the CPU when it finds no GPU; who asked for `mlx` meant Metal or CUDA."""
+    found = availability("mlx")
+    if not any(cell.backend == "mlx" for cell in cells) or not found.available or found.gpu:
+        return ()
+    return (f"{found.reason}: these are times of the CPU, not of Metal or CUDA.",)

@@ -30,6 +30,7 @@ class Plan:
     timeout_s: float = 60.0
     simulate: str | None = None
     inject: tuple[Injection, ...] = ()
+    cpus: tuple[int, ...] = ()  # those that workers are held to; empty: all
     interpreters: tuple[Interpreter, ...] = ()  # that cells are measured under; none: the one that runs this
 
     def __post_init__(self) -> None:
@@ -95,6 +96,7 @@ class Plan:
             "timeout_s": self.timeout_s,
             "simulate": self.simulate,
             "inject": [injection.text for injection in self.inject],
+            "cpus": list(self.cpus),
         }
 
     @classmethod
@@ -114,6 +116,7 @@ class Plan:
                 timeout_s=float(plan["timeout_s"]),
                 simulate=plan["simulate"],
                 inject=tuple(parse_injection(text) for text in plan["inject"]),
+                cpus=tuple(int(cpu) for cpu in plan.get("cpus", ())),
                 interpreters=interpreters,
             )
         except (KeyError, TypeError, ValueError, AttributeError, UsageError):

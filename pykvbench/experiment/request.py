@@ -11,8 +11,8 @@ from pykvbench.errors import UsageError
 from pykvbench.geometry import geometry, model
 
 ATTN_LAYERS = 2
-"""Layers that attention alone steps through by default: all layers of a model have one shape, so more of them repeat the same
-work, and two keep a sweep short while they still outweigh a device's sync."""
+"""Layers that attention alone steps through by default: all layers of a model have one shape, so more of them repeat
+the same work, and two keep a sweep short while they still outweigh a device's sync."""
 
 
 @dataclass(frozen=True)

@@ -206,6 +206,7 @@ def _task(state: _State, cell: int, sweep: int, todo: list[tuple[int, int]]) -> 
         "seed": plan.seed,
         "simulate": plan.simulate,
         "inject": [injection.text for injection in plan.inject],
+        "cpus": plan.cpus,
         "began_ns": state.began_ns,
         "reference": str(_reference(state, plan.cells[cell].geometry)),
         "ceiling": []

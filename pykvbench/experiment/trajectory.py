@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,32 +27,50 @@ def measure(worker: Worker, driver: Driver, item: dict[str, Any]) -> None:
     stamps[:] = 0
     if driver.begin is not None:
         driver.begin(prompt, budget)
-    counters: list[dict[str, int]] = []
-    tokens: list[list[int]] = []
+    memory = Memory(driver.memory, budget + 1)
+    tokens = array("q")
 
     def sync(result: object) -> object:
         done = driver.sync(result)
-        if driver.tokens is not None:
-            tokens.append(driver.tokens(result))
+        tokens.append(driver.tokens(result)[0])  # type: ignore[misc]  # only used where there are tokens
         return done
 
     def prepare() -> None:
-        if not counters:
-            driver.reset(prompt)
-        else:
+        if memory.taken:
             driver.advance()
-        counters.append(driver.memory())
+        else:
+            driver.reset(prompt)
+        memory.take()
 
     try:
         result = _timer.run(driver.step, driver.sync if driver.tokens is None else sync, stamps, prepare)
     except BaseException:
-        _write(worker, item, stamps, counters, tokens, error=None, correct=None)
+        _write(worker, item, stamps, memory, tokens, error=None, correct=None)
         raise
-    counters.append(driver.memory())
+    memory.take()
     error = _error(worker, driver, item, result)
     correct = None if error is None else bool(error <= TOLERANCE[worker.cell.geometry.dtype])
     if item["measured"]:
-        _write(worker, item, stamps, counters[1:], tokens, error if error and np.isfinite(error) else None, correct)
+        _write(worker, item, stamps, memory, tokens, error if error and np.isfinite(error) else None, correct)
+
+
+class Memory:
+    """Counters in bytes, taken between steps into arrays made beforehand: a list would grow with the trajectory."""
+
+    def __init__(self, read: Callable[[], dict[str, int]], most: int) -> None:
+        self._read = read
+        self._columns = {name: np.zeros(most, dtype=np.int64) for name in read()}
+        self.taken = 0
+
+    def take(self) -> None:
+        """Read every counter once."""
+        for name, value in self._read().items():
+            self._columns[name][self.taken] = value
+        self.taken += 1
+
+    def after_steps(self, steps: int) -> dict[str, list[int]]:
+        """The counters after each of the first `steps` steps, as far as they were taken."""
+        return {name: column[1 : min(steps + 1, self.taken)].tolist() for name, column in self._columns.items()}
 
 
 def line(item: dict[str, Any], stamps: npt.NDArray[np.int64], began_ns: int) -> dict[str, Any]:
@@ -71,17 +91,16 @@ def _write(
     worker: Worker,
     item: dict[str, Any],
     stamps: npt.NDArray[np.int64],
-    counters: list[dict[str, int]],
-    tokens: list[list[int]],
+    memory: Memory,
+    tokens: array[int],
     error: float | None,
     correct: bool | None,
 ) -> None:
     timing = line(item, stamps, worker.task["began_ns"])
     steps = len(timing["total"])
-    names = counters[0] if counters else {}
-    memory = {name: [counter[name] for counter in counters[:steps]] for name in names}
-    chosen = [token[0] for token in tokens[:steps]] if tokens else None
-    worker.write("trajectory", **timing, memory=memory, tokens=chosen, error=error, correct=correct)
+    chosen = tokens[:steps].tolist() if tokens else None
+    counters = memory.after_steps(steps)
+    worker.write("trajectory", **timing, memory=counters, tokens=chosen, error=error, correct=correct)
 
 
 def _error(worker: Worker, driver: Driver, item: dict[str, Any], result: object) -> float | None:

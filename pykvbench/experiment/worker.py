@@ -23,6 +23,7 @@ from pykvbench.cell import Cell
 from pykvbench.drivers.driver import Driver
 from pykvbench.drivers.opening import import_framework, open_driver
 from pykvbench.errors import BackendUnavailable
+from pykvbench.experiment.affinity import pin
 from pykvbench.record import encode
 
 LOST_PARENT = 4
@@ -53,6 +54,7 @@ class Worker:
         """Open the driver and say what it found."""
         began = _timer.now_ns()
         priority = _timer.prioritize()
+        pinned = {"cpus": pin(self.task["cpus"])} if self.task.get("cpus") else {}
         driver = open_driver(
             self.cell,
             self.task["capacity"],
@@ -68,6 +70,7 @@ class Worker:
             at=self.at(began),
             opened_ns=opened_ns,
             priority=priority,
+            **pinned,
             describe=driver.describe,
         )
         return driver

@@ -26,10 +26,20 @@ def parse_os_release(text: str) -> dict[str, Any]:
 
 
 def hardware(root: Path = ROOT) -> dict[str, Any]:
-    """CPU name, memory in bytes, and whether this is a virtual machine."""
-    memory = re.search(r"^MemTotal:\s+(\d+) kB", content(root / "proc/meminfo") or "", re.MULTILINE)
-    facts = parse_cpuinfo(content(root / "proc/cpuinfo") or "")
-    return {**facts, **({"memory_bytes": int(memory[1]) * 1024} if memory else {})}
+    """CPU name, memory and swap in use in bytes, and whether this is a virtual machine."""
+    return {
+        **parse_cpuinfo(content(root / "proc/cpuinfo") or ""),
+        **parse_meminfo(content(root / "proc/meminfo") or ""),
+    }
+
+
+def parse_meminfo(text: str) -> dict[str, Any]:
+    """memory_bytes and swap_used_bytes from /proc/meminfo."""
+    sizes = {name: int(kib) * 1024 for name, kib in re.findall(r"^(\w+):\s+(\d+) kB$", text, re.MULTILINE)}
+    facts = {"memory_bytes": sizes["MemTotal"]} if "MemTotal" in sizes else {}
+    if "SwapTotal" in sizes and "SwapFree" in sizes:
+        facts["swap_used_bytes"] = sizes["SwapTotal"] - sizes["SwapFree"]
+    return facts
 
 
 def parse_cpuinfo(text: str) -> dict[str, Any]:

@@ -17,7 +17,9 @@ _SYSCTL = {
     "hw.perflevel0.physicalcpu": "performance_cores",
     "hw.memsize": "memory_bytes",
     "kern.hv_vmm_present": "virtualised",
+    "vm.swapusage": "swap_used_bytes",
 }
+_UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 
 
 def system() -> dict[str, Any]:
@@ -32,7 +34,7 @@ def parse_sw_vers(text: str) -> dict[str, Any]:
 
 
 def hardware() -> dict[str, Any]:
-    """Chip, model identifier, cores, memory in bytes, and whether this is a virtual machine."""
+    """Chip, model identifier, cores, memory and swap in use in bytes, and whether this is a virtual machine."""
     return parse_sysctl(output("sysctl", *_SYSCTL) or "")
 
 
@@ -43,6 +45,8 @@ def parse_sysctl(text: str) -> dict[str, Any]:
         fact = _SYSCTL.get(name)
         if fact in ("cpu", "model") and value:
             facts[fact] = value
+        elif fact == "swap_used_bytes" and (used := re.search(r"used = ([\d.]+)([KMGT])", value)):
+            facts[fact] = int(float(used[1]) * 2 ** _UNITS[used[2]])
         elif fact and value.isdecimal():
             facts[fact] = int(value) == 1 if fact == "virtualised" else int(value)
     return facts

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+import pykvbench as pykvbench_package
 from pykvbench import record
 from pykvbench.cell import Cell
 from pykvbench.cli import main
@@ -102,6 +103,18 @@ def test_a_python_that_cannot_run_workers_is_one_sentence(tmp_path: Path, body: 
     assert f"Error: --python {program}{message}" in result.stderr
     assert "install pykvbench 0" in result.stderr
     assert not (tmp_path / "run.jsonl").exists()
+
+
+def test_where_the_compiled_modules_do_not_fit_the_same_version_installed_there_is_run(tmp_path: Path) -> None:
+    program = tmp_path / "python"
+    home = Path(pykvbench_package.__file__).parent.parent
+    refuse = 'case "$PWD" in */ours) exit 1;; esac'
+    program.write_text(f'#!/bin/sh\n{refuse}\nPYTHONPATH="{home}" exec "{sys.executable}" "$@"\n')
+    program.chmod(0o755)
+    path = tmp_path / "run.jsonl"
+    result = pykvbench(*TINY, *SHORT, "--python", str(program), "-o", str(path))
+    assert result.exit_code == 0, result.output
+    assert len(record.read(path).visits) == 9
 
 
 def test_a_program_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:

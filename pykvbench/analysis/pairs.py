@@ -105,7 +105,11 @@ def _compare(
     if not len(lengths):
         return None
     sides = [_side(run, i, r, name, lengths) for run, i, r, name in zip(runs, pair, results, names, strict=True)]
-    notes = tuple(note for result in results for note in result.notes)
+    notes = tuple(
+        f"{name}: {note.removeprefix(f'{result.cell}: ')}"
+        for result, name in zip(results, names)
+        for note in result.notes
+    )
     return compare(sides[0], sides[1], paired, fairness.shown(*runs, pair), tuple(dict.fromkeys(notes)))
 
 

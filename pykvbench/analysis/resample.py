@@ -2,7 +2,7 @@
 
 The percentile interval of a few values is too short: with 3 sweeps it covers the truth in 75 of 100 cases, and 5 sweeps
 all on one side of the truth, the most that 5 can say, come about by chance in 6 of 100 (2 / 2^5). Intervals are
-therefore widened by what Student's t is wider than the normal distribution: 2.6x at 3 sweeps, 1.6x at 5, 1.2x at 9.
+therefore widened by what Student's t is wider than the normal distribution: 2.7x at 3 sweeps, 1.6x at 5, 1.2x at 9.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pykvbench.analysis.finding import Floats, Ints
 
 RESAMPLES = 1000
 MIN_SWEEPS = 3  # two values have no middle and no spread worth the name
-_NORMAL = 1.959964  # 95 %, both sides
+_NORMAL, _FIRM = 1.959964, 2.575829  # 95 % and 99 %, both sides
 _BLOCK = 1 << 22  # values held at once
 
 
@@ -35,21 +35,43 @@ class Interval:
 
 
 @dataclass(frozen=True)
+class Arm:
+    """Log times, or log ratios, whose rows are resampled: those of one side, or of pairs."""
+
+    logs: Floats  # [S, n]
+    picks: Ints  # [RESAMPLES, S]
+
+    def levels(self) -> Floats:
+        """The median of everything in each resample: [RESAMPLES].
+
+        Of all visits at once, not of each length's median: with 5 sweeps the interval is a third narrower, and right.
+        """
+        rows = max(1, _BLOCK // self.logs.size)
+        parts = [self.logs[self.picks[i : i + rows]] for i in range(0, len(self.picks), rows)]
+        median = np.nanmedian if np.isnan(self.logs).any() else np.median
+        return np.concatenate([median(part.reshape(len(part), -1), axis=1) for part in parts])
+
+
+@dataclass(frozen=True)
 class Ratios:
     """The log ratio of two curves at every length, as measured and in each resample of the sweeps."""
 
+    arms: tuple[Arm, ...]  # the pairs' ratios, or first and second without the mean of their curves
     curve: Floats  # [n] median over sweeps
     resampled: Floats  # [RESAMPLES, n]
     sweeps: int  # the smaller number of both sides; of pairs within one run
 
     def part(self, first: int, stop: int) -> Ratios:
         """The same for the lengths with index first to stop - 1."""
-        return Ratios(self.curve[first:stop], self.resampled[:, first:stop], self.sweeps)
+        arms = tuple(Arm(arm.logs[:, first:stop], arm.picks) for arm in self.arms)
+        return Ratios(arms, self.curve[first:stop], self.resampled[:, first:stop], self.sweeps)
 
     def overall(self) -> Interval:
-        """The median ratio over lengths."""
-        centre = float(np.median(self.curve))
-        return _exp(widened(centre, np.median(self.resampled, axis=1), self.sweeps))
+        """The median ratio over lengths and sweeps."""
+        medians = [float(np.nanmedian(arm.logs)) for arm in self.arms]
+        levels = [arm.levels() for arm in self.arms]
+        value = medians[-1] - (medians[0] if len(medians) > 1 else 0.0)
+        return _exp(widened(value, levels[-1] - (levels[0] if len(levels) > 1 else 0.0), self.sweeps))
 
     def at_each_length(self) -> tuple[Floats, Floats]:
         """Low and high end of the ratio's interval at every length: [n] each."""
@@ -68,14 +90,13 @@ def ratios(first: Floats, second: Floats, paired: bool, seed: int = 0) -> Ratios
     rng = np.random.default_rng([seed, 13])
     if paired:
         both = min(len(a), len(b))
-        differences = b[:both] - a[:both]
-        differences = differences[~np.isnan(differences).all(axis=1)]
-        picks = rng.integers(0, len(differences), (RESAMPLES, len(differences)))
-        return Ratios(middle(differences), _resampled(differences, picks), len(differences))
-    a, b = (side[~np.isnan(side).all(axis=1)] for side in (a, b))
-    picks_a, picks_b = (rng.integers(0, len(side), (RESAMPLES, len(side))) for side in (a, b))
-    curves = _resampled(b, picks_b) - _resampled(a, picks_a)
-    return Ratios(middle(b) - middle(a), curves, min(len(a), len(b)))
+        differences = _measured(b[:both] - a[:both])
+        arm = Arm(differences, rng.integers(0, len(differences), (RESAMPLES, len(differences))))
+        return Ratios((arm,), middle(differences), _resampled(arm), len(differences))
+    a, b = _measured(a), _measured(b)
+    mean = (middle(a) + middle(b)) / 2
+    arms = tuple(Arm(side - mean, rng.integers(0, len(side), (RESAMPLES, len(side)))) for side in (a, b))
+    return Ratios(arms, middle(b) - middle(a), _resampled(arms[1]) - _resampled(arms[0]), min(len(a), len(b)))
 
 
 def middle(values: Floats) -> Floats:
@@ -94,28 +115,40 @@ def widened(value: float, resampled: Floats, sweeps: int) -> Interval:
     return Interval(value, float(value - wider * (value - low)), float(value + wider * (high - value)))
 
 
-def widening(sweeps: int) -> float:
-    """How many times wider than the percentile interval of so many sweeps one must be that covers 95 %.
+def widening(sweeps: int, normal: float = _NORMAL) -> float:
+    """How many times wider than the percentile interval of so many sweeps one must be that covers as it says.
 
     Student's quantile over the normal one, by its series in 1 / (sweeps - 1), and the spread that resampling loses.
     """
-    if sweeps < 2:
-        return float("inf")
-    z, d = _NORMAL, sweeps - 1
+    return _student(sweeps, normal) / normal * float(np.sqrt(sweeps / (sweeps - 1)))
+
+
+def firmer(sweeps: int) -> float:
+    """How many times wider than the 95 % interval the 99 % interval is."""
+    return _student(sweeps, _FIRM) / _student(sweeps, _NORMAL)
+
+
+def _student(sweeps: int, normal: float) -> float:
+    if sweeps == MIN_SWEEPS:  # too few for the series
+        return 4.303 if normal == _NORMAL else 9.925
+    z, d = normal, sweeps - 1
     series = (z**3 + z) / (4 * d) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * d**2)
-    series += (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * d**3)
-    return float((z + series) / z * np.sqrt(sweeps / (sweeps - 1)))
+    return float(z + series + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * d**3))
 
 
-def _resampled(values: Floats, picks: Ints) -> Floats:
-    """The median curve of each pick of rows, a block of lengths at a time: [RESAMPLES, n].
+def _measured(logs: Floats) -> Floats:
+    return logs[~np.isnan(logs).all(axis=1)]
 
-    A length that a pick leaves without a visit gets the curve's own value.
+
+def _resampled(arm: Arm) -> Floats:
+    """The median curve of each resample, a block of lengths at a time: [RESAMPLES, n].
+
+    A length that a resample leaves without a visit gets the curve's own value.
     """
-    width = max(1, _BLOCK // picks.size)
-    blocks = [middle(values[:, i : i + width][picks]) for i in range(0, values.shape[1], width)]
+    width = max(1, _BLOCK // arm.picks.size)
+    blocks = [middle(arm.logs[:, i : i + width][arm.picks]) for i in range(0, arm.logs.shape[1], width)]
     curves = np.concatenate(blocks, axis=1)
-    return np.where(np.isnan(curves), middle(values), curves)
+    return np.where(np.isnan(curves), middle(arm.logs), curves)
 
 
 def _exp(interval: Interval) -> Interval:

@@ -43,7 +43,7 @@ def intermittent_findings(
 
 
 def unstable_findings(grid: Ints, levels: Floats) -> list[Finding]:
-    """One finding over the range if the processes' log levels fall into two groups."""
+    """One finding over the range if the processes' log levels fall into two groups; `apparent`, for want of a p."""
     split = slow_processes(levels)
     if split is None:
         return []
@@ -52,4 +52,5 @@ def unstable_findings(grid: Ints, levels: Floats) -> list[Finding]:
         f"{count} of {len(levels)} processes cost {times(ratio)} the others at all lengths: a slower kernel in some "
         "processes, or a busy machine; this was taken out before lengths were compared, and more sweeps say which."
     )
-    return [Finding("unstable", (int(grid[0]), int(grid[-1])), ratio, f"{count}/{len(levels)}", None, "apparent", note)]
+    lengths, votes = (int(grid[0]), int(grid[-1])), f"{count}/{len(levels)}"
+    return [Finding("intermittent", lengths, ratio, votes, None, "apparent", note)]

@@ -10,6 +10,7 @@ import numpy as np
 from pykvbench.analysis import spikes
 from pykvbench.analysis.ceiling import ceiling_of, too_fast
 from pykvbench.analysis.finding import CellResult, Curve, Finding, Floats, Ints, Result
+from pykvbench.analysis.growth import growth_findings
 from pykvbench.dispatch.environment import environment_of_cell
 from pykvbench.dispatch.landmarks import coincidence, landmarks
 from pykvbench.dispatch.route import Landmark
@@ -48,6 +49,7 @@ def _analyze_cell(label: str, visits: Visits, run: Run, index: int, min_ratio: f
         *_wrong_results(visits, lengths),
         *detection.findings,
         *spikes.first_visits(lengths, first_ns, sweeps_ns),
+        *growth_findings(visits),
     )
     verdict, notes = detection.verdict, list(detection.notes)
     limit = detection.limit_of_detection
@@ -131,7 +133,7 @@ def _wrong_results(visits: Visits, lengths: Ints) -> Iterable[Finding]:
 
 def _beside(finding: Finding, known: Sequence[Landmark]) -> Finding:
     """The finding with the landmark it stands next to named in its note."""
-    near = coincidence(finding.lengths, known) if finding.kind != "wrong-result" else None
+    near = coincidence(finding.lengths, known) if finding.kind not in ("wrong-result", "memory-growth") else None
     return replace(finding, note=f"{finding.note} It {near}.") if near else finding
 
 

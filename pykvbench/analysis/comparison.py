@@ -125,7 +125,7 @@ def compare(
 def judge(ratio: Interval, sweeps: int) -> str:
     """The verdict that an interval of so many sweeps allows.
 
-    A difference must hold at 99 %: at 95 %, one comparison of a cell with itself in 30 called it faster or slower.
+    A difference must hold at 99 %: calling a cell slower than itself is worse than not telling.
     """
     wider = firmer(sweeps)
     if (ratio.low / ratio.value) ** wider * ratio.value > 1 + FLOOR:

@@ -50,8 +50,7 @@ def fix_settings(device: torch.device) -> dict[str, Any]:
 def _spare_one_core() -> int:
     """All cores but one: every parallel step waits for its slowest thread, so any other process would stall them all.
 
-    With both of two cores taken and another process about, samples took 96 s instead of 21 s, and 3x as long in one
-    process of five; `OMP_NUM_THREADS=2 python benchmarks/time_to_verdict.py` beside a load shows it.
+    `OMP_NUM_THREADS=2 python benchmarks/time_to_verdict.py` on two cores, with another process about, shows it.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, cores - 1)

@@ -167,4 +167,4 @@ def main() -> int:
 if __name__ == "__main__":
     status = main()
     sys.stderr.flush()
-    os._exit(status)  # all lines are written; taking a framework down in good order costs 0.5 s a process
+    os._exit(status)  # all lines are written; taking a framework down in good order only costs time

@@ -20,6 +20,7 @@ class Cell:
     """One combination that is measured over every length; `body` is what surrounds the attention (`decode` only).
 
     `model` is the preset that a body takes its widths, vocabulary and architecture from; attention alone needs none.
+    `interpreter` is which of the run's Pythons measures it (`attn --python`), `build` what tells it from the others.
     """
 
     backend: str
@@ -28,6 +29,8 @@ class Cell:
     geometry: Geometry
     body: str = "attention"
     model: str = "gpt2"
+    interpreter: int = 0
+    build: str = ""
 
     def __post_init__(self) -> None:
         for option, value, known in (
@@ -44,7 +47,9 @@ class Cell:
     def label(self) -> str:
         """What the cell is called in tables: `cpu manual prealloc float32`."""
         body = "" if self.body == "attention" else f" {self.body}"
-        return f"{self.backend}{body} {self.kernel} {self.cache} {self.geometry.dtype}"
+        return f"{self.backend}{body} {self.kernel} {self.cache} {self.geometry.dtype}" + (
+            f" {self.build}" if self.build else ""
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for the run file."""
@@ -55,6 +60,7 @@ class Cell:
             "geometry": self.geometry.to_json(),
             "body": self.body,
             **({} if self.body == "attention" else {"model": self.model}),
+            **({"interpreter": self.interpreter, "build": self.build} if self.build else {}),
         }
 
     @classmethod
@@ -69,6 +75,8 @@ class Cell:
                 geometry=Geometry(**{name: shape[name] for name in Geometry.__dataclass_fields__}),
                 body=value.get("body", "attention"),
                 model=value.get("model", "gpt2"),
+                interpreter=max(0, int(value.get("interpreter", 0))),
+                build=str(value.get("build", "")),
             )
-        except (KeyError, TypeError, UsageError) as error:
+        except (KeyError, TypeError, ValueError, UsageError) as error:
             raise RunFileError(f"The run file's cell {value!r} is not readable ({error}); was it edited?") from None

@@ -28,9 +28,10 @@ TINY = ["--num-layers", "1", "--num-heads", "1", "--head-dim", "8"]
 def test_a_command_of_the_readme_runs(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     words = shlex.split(command)[1:]
-    if "runs/before.jsonl" in words:
-        before = ["attn", "--backend", "simulated", *TINY, *SHORT["attn"][:-1], "runs/before.jsonl"]
-        assert CliRunner().invoke(main, before).exit_code == 0
+    for run in ("runs/before.jsonl", "runs/after.jsonl"):
+        if run in words:
+            measured = ["attn", "--backend", "simulated", *TINY, *SHORT["attn"][:-1], run]
+            assert CliRunner().invoke(main, measured).exit_code == 0
     if words[0] in SHORT:
         words += [*TINY, *SHORT[words[0]]]
     result = CliRunner().invoke(main, words, catch_exceptions=False)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from pykvbench.analysis import spikes
+from pykvbench.analysis.ceiling import ceiling_of, too_fast
 from pykvbench.analysis.finding import CellResult, Curve, Finding, Floats, Ints, Result
 from pykvbench.analysis.growth import growth_findings
 from pykvbench.dispatch.environment import environment_of_cell
@@ -70,6 +71,10 @@ def _analyze_cell(label: str, visits: Visits, run: Run, index: int, min_ratio: f
         first_ns=_nanmedian(first_ns),
         dispatch_ns=_nanmedian(grid.fill(np.median(visits.dispatch, axis=1))),
     )
+    ceiling = ceiling_of(run, index)
+    if ceiling is not None and (error := too_fast(curve, run.cells[index].geometry, ceiling)):
+        notes.append(error)
+        verdict = "unresolved" if verdict == "smooth" else verdict
     return CellResult(
         cell=label,
         verdict=verdict,

@@ -39,6 +39,13 @@ if TYPE_CHECKING:
     help="Add work on the host at a length, to see it found; labelled in the run.",
 )
 @click.option("--cpus", metavar="LIST", help="CPUs that the measuring processes are held to, such as 0,1 (Linux).")
+@click.option(
+    "--python",
+    "programs",
+    multiple=True,
+    metavar="PROGRAM",
+    help="Measure every cell under this Python instead, such as another environment's; several are interleaved.",
+)
 @run_options
 @click.option("--resume", type=click.Path(path_type=Path), help="Continue this run file; all else comes from it.")
 @result_options
@@ -52,6 +59,7 @@ def command(
     samples: int,
     inject: tuple[str, ...],
     cpus: str | None,
+    programs: tuple[str, ...],
     seed: int,
     warmup: float,
     timeout: float,
@@ -73,32 +81,37 @@ def command(
     from pykvbench.experiment import run as experiment
     from pykvbench.experiment.affinity import parse_cpus
     from pykvbench.experiment.inject import parse_injection
+    from pykvbench.experiment.interpreter import interpreters, under
     from pykvbench.experiment.plan import Plan
     from pykvbench.experiment.request import ATTN_LAYERS
     from pykvbench.machine import machine
 
     if resume is not None:
         path, before = resume, record.read(resume)
-        with progress(len(before.visits)) as report:
-            status = experiment.resume(before, path, report)
+        backends = [cell.backend for cell in before.cells]
+        with interpreters(programs, backends) as pythons, progress(len(before.visits)) as report:
+            status = experiment.resume(before, path, report, pythons)
     else:
-        plan = Plan(
-            cells=request.cells(ATTN_LAYERS),
-            lengths=parse_lengths(lengths),
-            sweeps=sweeps,
-            samples=samples,
-            seed=seed,
-            warmup_s=warmup,
-            timeout_s=timeout,
-            simulate=request.simulate,
-            inject=tuple(parse_injection(text) for text in inject),
-            cpus=() if cpus is None else parse_cpus(cpus),
-        )
-        path, facts = out or dated("attn", plan.cells), machine()
-        for line in (_cost(plan), *experiment.warnings(plan, facts)):
-            click.echo(line, err=True)
-        with progress(plan.visits) as report:
-            status = experiment.start(plan, path, sys.argv[1:], facts, report)
+        cells = request.cells(ATTN_LAYERS, here=not programs)
+        with interpreters(programs, [cell.backend for cell in cells]) as pythons:
+            plan = Plan(
+                cells=under(cells, pythons),
+                lengths=parse_lengths(lengths),
+                sweeps=sweeps,
+                samples=samples,
+                seed=seed,
+                warmup_s=warmup,
+                timeout_s=timeout,
+                simulate=request.simulate,
+                inject=tuple(parse_injection(text) for text in inject),
+                cpus=() if cpus is None else parse_cpus(cpus),
+                interpreters=pythons,
+            )
+            path, facts = out or dated("attn", plan.cells), machine()
+            for line in (_cost(plan), *experiment.warnings(plan, facts)):
+                click.echo(line, err=True)
+            with progress(plan.visits) as report:
+                status = experiment.start(plan, path, sys.argv[1:], facts, report)
     result = show(path, min_ratio, as_json)
     finish(ctx, path, status, result, fail_on_finding, f" Finish it with: pykvbench attn --resume {path}")
 

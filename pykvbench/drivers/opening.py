@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from pykvbench.cell import NO_CACHE, Cell
 from pykvbench.drivers.availability import require
@@ -39,6 +41,15 @@ def open_driver(
     local = {"weights": weights} if cell.body == "library" else {}
     driver: Driver = module.open_driver(cell, capacity, seed, **local)
     return driver
+
+
+def open_probes(backend: str, count: int) -> tuple[dict[str, Callable[[], object]], Callable[[Any], object]] | None:
+    """Bandwidth probes over 4 * `count` bytes on a backend whose framework is imported; None for the simulated one."""
+    if backend == "simulated":
+        return None
+    module = import_module(f"pykvbench.drivers.{'mlx' if _is_mlx(backend) else 'torch'}_bandwidth")
+    opened: tuple[dict[str, Callable[[], object]], Callable[[Any], object]] = module.open_probes(backend, count)
+    return opened
 
 
 def _part(cell: Cell) -> str:

@@ -25,6 +25,7 @@ def header(
     facts: Mapping[str, Any],
     notes: Sequence[str],
     began_ns: int,
+    interpreters: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """What a run is, before its first measurement; `facts` is what machine() says, paths in `argv` are left out."""
     return {
@@ -37,6 +38,7 @@ def header(
         "plan": plan,
         "cells": [cell.to_json() for cell in cells],
         "machine": facts,
+        **({"interpreters": list(interpreters)} if interpreters else {}),
         "notes": list(notes),
         "clock": {**_timer.clock(), "began_ns": began_ns},
     }

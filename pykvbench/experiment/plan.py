@@ -11,6 +11,7 @@ from pykvbench.cell import Cell
 from pykvbench.dispatch.layout import fixed_capacity
 from pykvbench.errors import RunFileError, UsageError
 from pykvbench.experiment.inject import Injection, parse_injection
+from pykvbench.experiment.interpreter import Interpreter
 from pykvbench.lengths import format_lengths, parse_lengths
 
 CALLS_BEFORE_STEADY = 2  # first and second call, kept apart from the K steady samples
@@ -31,6 +32,7 @@ class Plan:
     simulate: str | None = None
     inject: tuple[Injection, ...] = ()
     cpus: tuple[int, ...] = ()  # those that workers are held to; empty: all
+    interpreters: tuple[Interpreter, ...] = ()  # that cells are measured under; none: the one that runs this
 
     def __post_init__(self) -> None:
         if self.sweeps < 1:
@@ -101,7 +103,9 @@ class Plan:
         }
 
     @classmethod
-    def from_header(cls, header: dict[str, Any], cells: tuple[Cell, ...]) -> Plan:
+    def from_header(
+        cls, header: dict[str, Any], cells: tuple[Cell, ...], interpreters: tuple[Interpreter, ...] = ()
+    ) -> Plan:
         """The plan of a run file, to continue it."""
         try:
             plan = header["plan"]
@@ -116,6 +120,7 @@ class Plan:
                 simulate=plan["simulate"],
                 inject=tuple(parse_injection(text) for text in plan["inject"]),
                 cpus=tuple(int(cpu) for cpu in plan.get("cpus", ())),
+                interpreters=interpreters,
             )
         except (KeyError, TypeError, ValueError, AttributeError, UsageError):
             raise RunFileError(

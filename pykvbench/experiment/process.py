@@ -17,6 +17,7 @@ from typing import IO, Any
 
 import pykvbench
 from pykvbench import _timer
+from pykvbench.experiment.interpreter import Interpreter
 from pykvbench.record import RunWriter
 
 # Where this package lies. `python -m` looks for modules in its working directory first, which in a clone of the
@@ -29,11 +30,13 @@ START_TIMEOUT_S = 300.0  # importing a framework and compiling its first kernels
 class WorkerProcess:
     """A fresh process for one sweep, from launch to its last line."""
 
-    def __init__(self, backend: str) -> None:
+    def __init__(self, backend: str, interpreter: Interpreter | None = None) -> None:
+        """Start it under another Python if one is given."""
+        program, folder = (interpreter.program, interpreter.folder) if interpreter else (sys.executable, HOME)
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by kill)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pykvbench.experiment.worker", backend],
-            cwd=HOME,
+            [program, "-m", "pykvbench.experiment.worker", backend],
+            cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,

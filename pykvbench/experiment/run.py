@@ -18,7 +18,9 @@ from pykvbench.dispatch.predict import predict
 from pykvbench.drivers.availability import require
 from pykvbench.drivers.numpy_driver import reference
 from pykvbench.errors import BackendUnavailable, RunFileError
+from pykvbench.experiment import ceiling
 from pykvbench.experiment.header import header, warn
+from pykvbench.experiment.interpreter import Interpreter, check_same
 from pykvbench.experiment.plan import Plan
 from pykvbench.experiment.process import WorkerProcess
 from pykvbench.experiment.room import require_room
@@ -55,6 +57,7 @@ class _State:
     machine: Mapping[str, Any] = field(default_factory=dict)
     folder: Path = Path()
     predicted: set[int] = field(default_factory=set)
+    ceilings: set[tuple[str, int, str]] = field(default_factory=set)  # backend, interpreter and dtype that have one
     references: dict[Geometry, Path] = field(default_factory=dict)
 
     def event(self, name: str, **values: Any) -> None:
@@ -69,13 +72,14 @@ def start(plan: Plan, path: Path, argv: Sequence[str], facts: Mapping[str, Any],
     Raises UsageError before anything is measured when a backend is missing or the file cannot be made; then no file
     is left behind. A backend that turns out to be missing later costs its own cells only.
     """
-    for backend in dict.fromkeys(cell.backend for cell in plan.cells):
+    for backend in dict.fromkeys(cell.backend for cell in plan.cells if not plan.interpreters):
         require(backend)
     require_room(plan.cells, plan.capacity, facts)
     writer = RunWriter.create(path)
     began_ns = _timer.now_ns()
+    pythons = [python.to_json() for python in plan.interpreters]
     notes = warnings(plan, facts)
-    writer.write_header(header("attn", plan.cells, plan.to_json(), plan.seed, argv, facts, notes, began_ns))
+    writer.write_header(header("attn", plan.cells, plan.to_json(), plan.seed, argv, facts, notes, began_ns, pythons))
     try:
         return _measure(_State(plan, writer, began_ns, report, machine=facts))
     except BackendUnavailable:
@@ -85,11 +89,15 @@ def start(plan: Plan, path: Path, argv: Sequence[str], facts: Mapping[str, Any],
         writer.close()
 
 
-def resume(run: Run, path: Path, report: Report) -> str:
-    """Measure what a run file's plan still lacks and return the status."""
+def resume(run: Run, path: Path, report: Report, interpreters: tuple[Interpreter, ...] = ()) -> str:
+    """Measure what a run file's plan still lacks and return the status.
+
+    Raises UsageError unless `interpreters` are those that the run was measured under: no path is in a run file.
+    """
     if run.is_decode:
         raise RunFileError(f"{path} is a run of `decode`, and only `attn` runs can be continued; start a new run.")
-    plan = Plan.from_header(run.header, run.cells)
+    check_same(run.header.get("interpreters"), interpreters)
+    plan = Plan.from_header(run.header, run.cells, interpreters)
     visits = run.visits
     done = set(zip(visits.cell.tolist(), visits.sweep.tolist(), visits.length.tolist()))
     processes = [int(event["process"]) for event in run.events if isinstance(event.get("process"), int)]
@@ -99,7 +107,11 @@ def resume(run: Run, path: Path, report: Report) -> str:
     try:
         writer.write("event", {"event": "resumed", "at": last_at, "detail": f"{plan.visits - len(done)} visits to go"})
         facts = run.header.get("machine") or {}
-        return _measure(_State(plan, writer, began_ns, report, done, max(processes, default=0), machine=facts))
+        state = _State(plan, writer, began_ns, report, done, max(processes, default=0), machine=facts)
+        state.ceilings = {
+            _device(plan, event["cell"]) for event in run.events if event["event"] == "ceiling" and "cell" in event
+        }
+        return _measure(state)
     finally:
         writer.close()
 
@@ -147,7 +159,8 @@ def _process(state: _State, cell: int, sweep: int, todo: list[tuple[int, int]]) 
     """Run one worker over `todo`; returns how many visits it completed before it ended."""
     plan = state.plan
     measured = 0
-    with WorkerProcess(plan.cells[cell].backend) as worker:
+    python = plan.interpreters[plan.cells[cell].interpreter] if plan.interpreters else None
+    with WorkerProcess(plan.cells[cell].backend, python) as worker:
         worker.send(_task(state, cell, sweep, todo))
         for value in worker.follow(state.writer, plan.timeout_s):
             if value["kind"] == "visit":
@@ -156,6 +169,8 @@ def _process(state: _State, cell: int, sweep: int, todo: list[tuple[int, int]]) 
                 state.report(Progress(len(state.done), plan.visits, plan.cells[cell].label, sweep))
             elif value["event"] == "unavailable" and not state.done:
                 raise BackendUnavailable(str(value["detail"]).partition(": ")[2])
+            elif value["event"] == "ceiling":
+                state.ceilings.add(_device(plan, cell))
             elif value["event"] == "worker-started":
                 _predict(state, cell, value["describe"])
         if worker.failure is not None and measured < len(todo):
@@ -200,7 +215,16 @@ def _task(state: _State, cell: int, sweep: int, todo: list[tuple[int, int]]) -> 
         "cpus": plan.cpus,
         "began_ns": state.began_ns,
         "reference": str(_reference(state, plan.cells[cell].geometry)),
+        "ceiling": []
+        if _device(plan, cell) in state.ceilings
+        else ceiling.sizes(plan.cells[cell].geometry, plan.lengths),
     }
+
+
+def _device(plan: Plan, cell: int) -> tuple[str, int, str]:
+    """What has one ceiling: the cells of one backend under one Python, with caches of one size."""
+    what = plan.cells[cell]
+    return what.backend, what.interpreter, what.geometry.dtype
 
 
 def _reference(state: _State, geometry: Geometry) -> Path:

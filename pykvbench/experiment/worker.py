@@ -101,7 +101,7 @@ class Worker:
 
     def run(self) -> int:
         """The whole task; returns the exit status."""
-        from pykvbench.experiment import sweep, trajectory
+        from pykvbench.experiment import ceiling, sweep, trajectory
 
         measure = {"sweep": sweep.measure, "trajectories": trajectory.measure}[self.task["measure"]]
         driver = self.open()
@@ -117,6 +117,8 @@ class Worker:
                 at = {name: item[name] for name in ("length", "budget", "prompt") if name in item}
                 self.write("event", event=_name(error), at=self.at(_timer.now_ns()), **at, detail=_sentence(error))
                 return FAILED
+        if self.task.get("ceiling"):
+            ceiling.measure(self, self.cell.backend, self.task["ceiling"])
         ended = _timer.now_ns()
         self.write("event", event="worker-ended", at=self.at(ended), usage=list(_timer.usage()))
         return 0

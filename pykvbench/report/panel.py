@@ -31,8 +31,7 @@ def against_length(
     `landmarks` are (length, number); the number is written above a thin line.
     """
     curve, lengths = cell.curve, cell.curve.lengths
-    if _geometric(lengths):
-        axes.set_xscale("log")
+    set_lengths(axes, lengths)
     axes.set_axisbelow(True)
     _dots_by_sweep(axes, lengths, curve.sweeps_ns / unit.size)
     drawn = [curve.median_ns, curve.sweeps_ns]
@@ -44,13 +43,15 @@ def against_length(
     dotted = "o-" if len(lengths) <= 40 else "-"
     axes.plot(lengths[kept], curve.median_ns[kept] / unit.size, dotted, color=MEDIAN, lw=1.1, ms=3, zorder=4)
     axes.plot(lengths[kept], curve.baseline_ns[kept] / unit.size, "--", color=BASELINE, lw=1.2, zorder=5)
-    _scale(axes, lengths, unit)
+    axes.set_yscale("log")
+    axes.set_ylabel(f"time per step ({unit.name})")
+    axes.grid(True, color="#E6E6E6", lw=0.6)
     low, high = _extent(drawn, unit)
     used = marks.findings(axes, cell, unit, points)
     # The labels' rows stand above the data: stretch the axis so that the data end below them.
     share = 1 - marks.ROW * used - 0.04
     axes.set_ylim(low, low * (high / low) ** (1 / share))
-    _tick_costs(axes)
+    tick_costs(axes)
     marks.landmark_lines(axes, landmarks, points)
 
 
@@ -125,9 +126,12 @@ def _geometric(lengths: Ints) -> bool:
     return bool(ratios.std() / ratios.mean() < gaps.std() / gaps.mean())
 
 
-def _scale(axes: Axes, lengths: Ints, unit: numbers.Unit) -> None:
+def set_lengths(axes: Axes, lengths: Ints) -> None:
+    """A horizontal axis for these lengths, logarithmic where they are spaced by ratio, with round ticks."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
+    if _geometric(lengths):
+        axes.set_xscale("log")
     first, last = float(lengths[0]), float(lengths[-1])
     if axes.get_xscale() == "log":
         axes.set_xlim(first / (last / first) ** 0.02, last * (last / first) ** 0.02)
@@ -138,12 +142,9 @@ def _scale(axes: Axes, lengths: Ints, unit: numbers.Unit) -> None:
         axes.set_xlim(first - margin, last + margin)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
-    axes.set_yscale("log")
-    axes.set_ylabel(f"time per step ({unit.name})")
-    axes.grid(True, color="#E6E6E6", lw=0.6)
 
 
-def _tick_costs(axes: Axes) -> None:
+def tick_costs(axes: Axes) -> None:
     """Round numbers as ticks: a decade's 1, 2 and 5 when there are several decades, else evenly spaced ones."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 

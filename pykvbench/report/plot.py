@@ -27,7 +27,7 @@ _CHARACTERS = 165  # of a heading's line
 _NUMBERED = 8  # landmarks told apart in one picture
 _TALLEST = 480.0  # inches; Agg draws at most 65,536 pixels
 # Neither when nor with what a picture was made is written into it, so that equal results give equal files.
-_METADATA: dict[str, dict[str, None]] = {
+METADATA: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
@@ -84,7 +84,7 @@ def _render(run: Run | None, cells: Sequence[CellResult], landmarks: Sequence[La
             top -= used
         figure.legend(handles=panel.legend(cells), loc="lower center", ncol=6, frameon=False, fontsize=8.5)
         file = io.BytesIO()
-        figure.savefig(file, format=suffix[1:], metadata=_METADATA[suffix])
+        figure.savefig(file, format=suffix[1:], metadata=METADATA[suffix])
     return file.getvalue()
 
 

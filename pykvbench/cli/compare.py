@@ -1,0 +1,79 @@
+"""pykvbench compare."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import click
+
+from pykvbench.cli.show import FINDINGS
+from pykvbench.errors import UsageError
+
+
+@click.command("compare")
+@click.argument("paths", type=click.Path(path_type=Path), metavar="RUN...", nargs=-1, required=True)
+@click.option("--anyway", is_flag=True, help="Compare runs that were not measured alike; what differs is still said.")
+@click.option("--fail-if-slower", metavar="PERCENT", help="Exit with status 1 when a later one is slower by more: 5%.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Picture to write as well: .png, .svg or .pdf.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print markdown, to paste into an issue.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout and nothing else.")
+@click.option(
+    "--min-ratio",
+    type=click.FloatRange(1.0, min_open=True),
+    default=1.10,
+    show_default=True,
+    help="Smallest excess that is a finding.",
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    paths: tuple[Path, ...],
+    anyway: bool,
+    fail_if_slower: str | None,
+    out: Path | None,
+    as_markdown: bool,
+    as_json: bool,
+    min_ratio: float,
+) -> None:
+    """Compare the cells of one run with each other, or each cell of a run with the same cell in later runs.
+
+    Says how many times longer one takes than the other, where, and how sure that is; where the curves cross; and which
+    spikes one has and the other has not.
+
+    \b
+    Example:  pykvbench compare runs/before.jsonl runs/after.jsonl --fail-if-slower 5%
+    """
+    from pykvbench import record
+    from pykvbench.analysis.pairs import Named, compare_run, compare_runs
+    from pykvbench.report import comparison_plot, comparison_text
+
+    limit = None if fail_if_slower is None else _share(fail_if_slower)
+    if as_json and as_markdown:
+        raise UsageError("--json and --markdown cannot both be printed; choose one of them.")
+    if len(paths) == 1:
+        report = compare_run(record.read(paths[0]), min_ratio)
+    else:
+        report = compare_runs([Named(path.stem, record.read(path)) for path in paths], anyway, min_ratio)
+    if out is not None:
+        comparison_plot.draw(report, out)
+        click.echo(f"Picture: {out}", err=True)
+    if as_json:
+        click.echo(json.dumps(comparison_text.to_json(report), indent=2))
+    elif as_markdown:
+        click.echo(comparison_text.markdown(report), nl=False)
+    else:
+        click.echo(comparison_text.text(report, shutil.get_terminal_size().columns), nl=False)
+    ctx.exit(FINDINGS if limit is not None and report.is_slower_by(limit) else 0)
+
+
+def _share(text: str) -> float:
+    try:
+        percent = float(text.strip().removesuffix("%"))
+    except ValueError:
+        percent = -1.0
+    if not 0 <= percent <= 10_000:
+        raise UsageError(f"--fail-if-slower {text} is not a percentage; write one such as 5%.")
+    return percent / 100

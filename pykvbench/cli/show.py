@@ -18,7 +18,7 @@ from pykvbench.cell import Cell
 
 if TYPE_CHECKING:
     from pykvbench.analysis.finding import Result
-    from pykvbench.experiment.run import Progress
+    from pykvbench.experiment.supervisor import Progress
 
 FINDINGS, INCOMPLETE = 1, 3  # exit statuses; 2 is for what cannot be done at all
 
@@ -67,7 +67,7 @@ def progress(steps: int) -> Iterator[Callable[[Progress], None]]:
     with click.progressbar(length=steps, file=sys.stderr, show_pos=True, item_show_func=lambda item: item or "") as bar:
 
         def report(progress: Progress) -> None:
-            bar.length = progress.visits
-            bar.update(progress.done - bar.pos, f"{progress.cell}, sweep {progress.sweep + 1}")
+            bar.length = progress.total
+            bar.update(progress.done - bar.pos, f"{progress.cell}, round {progress.round + 1}")
 
         yield report

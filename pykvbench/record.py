@@ -7,8 +7,11 @@ visit       cell, sweep, process, order, length, at (ns since the run began), ga
             first and second ([dispatch, total]), dispatch and total (ns a sample), error (numerics, against the float64
             reference), correct, memory (bytes by name), cpu (ns), switches ([voluntary, involuntary]), and on CUDA
             device (ns a sample between two events)
+contrast    the same step with one thing changed, after the sweeps: cell, variant (what is changed: whole, part:pv,
+            capacity:other, backend:mlx-cpu, ...), length, round, process, order, at, first and second ([dispatch,
+            total]), dispatch and total (ns a sample), error and correct (null where the variant has no whole output)
 event       event (its name), at, and what it is about: cell, sweep, process, length, detail
-end         status: complete, interrupted or incomplete
+end         status: complete, interrupted or incomplete; a second one, after the contrasts, replaces the first
 
 Readers ignore keys they do not know, and leave out lines of unknown kinds with a note. No host name, user name, path
 or serial number is ever written.
@@ -77,6 +80,7 @@ class Run:
     events: tuple[dict[str, Any], ...]
     end: dict[str, Any] | None
     notes: tuple[str, ...]
+    contrasts: tuple[dict[str, Any], ...] = ()
 
     @property
     def is_decode(self) -> bool:
@@ -238,6 +242,7 @@ def _read_lines(file: Iterable[bytes], name: str) -> Run:
     header, cells = _read_header(first, name)
     columns = _Columns()
     trajectories: list[dict[str, Any]] = []
+    contrasts: list[dict[str, Any]] = []
     events: list[dict[str, Any]] = []
     end: dict[str, Any] | None = None
     notes: list[str] = []
@@ -253,6 +258,8 @@ def _read_lines(file: Iterable[bytes], name: str) -> Run:
                 columns.add(value, len(cells))
             elif kind == "trajectory":
                 trajectories.append(value)
+            elif kind == "contrast":
+                contrasts.append({**value, **_contrast(value, len(cells))})
             elif kind == "event":
                 events.append({**value, "event": str(value["event"])})
             elif kind == "end":
@@ -266,7 +273,18 @@ def _read_lines(file: Iterable[bytes], name: str) -> Run:
         notes.append(f"{damaged} damaged {lines_are} left out.")
     if end is None:
         notes.append("The run has no end line: it was killed or is still going on; what was measured is analysed.")
-    return Run(header, cells, columns.visits(), tuple(trajectories), tuple(events), end, tuple(notes))
+    return Run(header, cells, columns.visits(), tuple(trajectories), tuple(events), end, tuple(notes), tuple(contrasts))
+
+
+def _contrast(line: dict[str, Any], cells: int) -> dict[str, Any]:
+    """What analysis reads of a contrast line; raises KeyError, TypeError or ValueError when it is not one."""
+    numbers = {name: int(line[name]) for name in ("cell", "length", "round", "process", "order")}
+    times = {name: _times(line[name]) for name in ("first", "second", "dispatch", "total")}
+    if not 0 <= numbers["cell"] < cells or numbers["length"] < 1 or len(times["first"]) != 2:
+        raise ValueError("out of range")
+    if not times["total"] or len(times["total"]) != len(times["dispatch"]) or not all(times["total"]):
+        raise ValueError("samples")
+    return {**numbers, **times, "variant": str(line["variant"])}
 
 
 def _read_header(line: bytes, name: str) -> tuple[dict[str, Any], tuple[Cell, ...]]:

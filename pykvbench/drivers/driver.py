@@ -42,3 +42,19 @@ class Driver:
     begin: Callable[[int, int], None] | None = None
     device_ns: Callable[[int], list[int]] | None = None
     tokens: Callable[[Any], list[int]] | None = None
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Many sequences of one cell in this process, each with caches of its own.
+
+    sequence(number, room)  a driver of sequence `number` whose fixed buffers hold `room` tokens; its token t has row
+                            number + t of the rows that all share, so that no two sequences hold the same. Its caches
+                            are freed when the driver is dropped.
+    memory()                the process's counters in bytes, as Driver.memory, without any caches.
+    describe                versions, device and settings that belong in the run file.
+    """
+
+    sequence: Callable[[int, int], Driver]
+    memory: Callable[[], dict[str, int]]
+    describe: dict[str, Any]

@@ -14,13 +14,14 @@ is in reset and advance; the two kernels are in mlx_attention.py.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 
 from pykvbench.cell import Cell
-from pykvbench.drivers.driver import Driver
+from pykvbench.drivers.driver import Driver, Sequences
 from pykvbench.drivers.mlx_attention import Attention
 from pykvbench.drivers.mlx_device import (
     check_dtype,
@@ -37,6 +38,7 @@ from pykvbench.errors import DriverError
 from pykvbench.values import keys_and_values, query
 
 Array = mx.array
+Sources = list[tuple[Array, Array]]
 
 DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
 CHUNK = 256
@@ -134,7 +136,9 @@ CACHES: dict[str, type[Prealloc] | type[Concat]] = {
 class Decoder(Attention):
     """The layers' caches, the query and the mask of one cell, and the step over them."""
 
-    def __init__(self, cell: Cell, capacity: int, seed: int, device: mx.Device) -> None:
+    def __init__(
+        self, cell: Cell, capacity: int, seed: int, device: mx.Device, sources: Sources | None = None
+    ) -> None:  # fmt: skip
         super().__init__(cell)
         geometry, dtype = cell.geometry, DTYPES[cell.geometry.dtype]
         self.capacity = capacity
@@ -142,10 +146,8 @@ class Decoder(Attention):
         self.x = upload(query(geometry, seed), dtype, device)  # [B, H, 1, D]
         if cell.cache == "padded":
             self.mask = upload(np.zeros((1, 1, 1, capacity), np.float32), dtype, device)  # [1, 1, 1, capacity]
-        self.caches: list[Prealloc | Concat] = []
-        for layer in range(geometry.num_layers):
-            k, v = keys_and_values(geometry, layer, capacity, seed)  # [B, Hkv, capacity, D]
-            self.caches.append(CACHES[cell.cache](upload(k, dtype, device), upload(v, dtype, device)))
+        rows = source_rows(cell, capacity, seed, device) if sources is None else sources
+        self.caches: list[Prealloc | Concat] = [CACHES[cell.cache](k, v) for k, v in rows]
         self.rows: list[tuple[Array, Array]] = []
         self.device, self.live = device, 0
         self.finish = finish(device)
@@ -209,8 +211,33 @@ def open_driver(cell: Cell, capacity: int, seed: int) -> Driver:
     device = find_device(cell.backend)
     settings = fix_settings(device)
     check_dtype(cell, DTYPES[cell.geometry.dtype], device)
-    decoder = Decoder(cell, capacity, seed, device)
-    step, device_ns = device_times(device, decoder.step)
+    return _driver(Decoder(cell, capacity, seed, device), {**describe(device), **settings})
+
+
+def open_sequences(cell: Cell, capacity: int, seed: int) -> Sequences:
+    """Make what drivers of single sequences share, and no cache yet: sequence n's tokens are rows n and on.
+
+    Raises BackendUnavailable as open_driver does.
+    """
+    device = find_device(cell.backend)
+    settings = fix_settings(device)
+    check_dtype(cell, DTYPES[cell.geometry.dtype], device)
+    sources, said = source_rows(cell, capacity, seed, device), {**describe(device), **settings}
+    finish(device)([rows for pair in sources for rows in pair])
+
+    def sequence(number: int, room: int) -> Driver:
+        mine = [(k[:, :, number : number + room], v[:, :, number : number + room]) for k, v in sources]
+        return _driver(Decoder(cell, room, seed, device, mine), said)
+
+    def memory() -> dict[str, int]:
+        return {"rss": resident_bytes(), **counters(device, 0, [])}
+
+    return Sequences(sequence, memory, said)
+
+
+def _driver(decoder: Decoder, said: dict[str, Any]) -> Driver:
+    """What the worker is given of one decoder."""
+    step, device_ns = device_times(decoder.device, decoder.step)
     return Driver(
         reset=decoder.reset,
         advance=decoder.advance,
@@ -218,9 +245,18 @@ def open_driver(cell: Cell, capacity: int, seed: int) -> Driver:
         sync=decoder.finish,
         outputs=decoder.outputs,
         memory=decoder.memory,
-        describe={**describe(device), **settings},
+        describe=said,
         device_ns=device_ns,
     )
+
+
+def source_rows(cell: Cell, capacity: int, seed: int, device: mx.Device) -> Sources:
+    """The keys and values of every layer's first `capacity` tokens, on the device: [B, Hkv, capacity, D] each."""
+    dtype, sources = DTYPES[cell.geometry.dtype], []
+    for layer in range(cell.geometry.num_layers):
+        k, v = keys_and_values(cell.geometry, layer, capacity, seed)
+        sources.append((upload(k, dtype, device), upload(v, dtype, device)))
+    return sources
 
 
 def upload(values: npt.NDArray[np.float32], dtype: mx.Dtype, device: mx.Device) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pykvbench.cell import NO_CACHE, Cell
 from pykvbench.drivers.availability import require
-from pykvbench.drivers.driver import Driver
+from pykvbench.drivers.driver import Driver, Sequences
 from pykvbench.errors import BackendUnavailable, DriverError
 
 
@@ -41,6 +41,23 @@ def open_driver(
     local = {"weights": weights} if cell.body == "library" else {}
     driver: Driver = module.open_driver(cell, capacity, seed, **local)
     return driver
+
+
+def open_sequences(
+    cell: Cell, capacity: int, seed: int, simulate: str | None = None, process: int = 0, began_ns: int = 0
+) -> Sequences:
+    """What makes drivers of single sequences of `cell`, all within `capacity` rows; attention alone has it.
+
+    Parameters and errors as of open_driver.
+    """
+    import_framework(cell.backend)
+    if cell.backend == "simulated":
+        from pykvbench.drivers import simulated_driver
+
+        return simulated_driver.open_sequences(cell, capacity, seed, simulate, process, began_ns)
+    module = import_module(f"pykvbench.drivers.{'mlx' if _is_mlx(cell.backend) else 'torch'}_driver")
+    sequences: Sequences = module.open_sequences(cell, capacity, seed)
+    return sequences
 
 
 def open_probes(backend: str, count: int) -> tuple[dict[str, Callable[[], object]], Callable[[Any], object]] | None:

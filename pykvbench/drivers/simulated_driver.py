@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from copy import copy
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +14,12 @@ from pykvbench import _timer
 from pykvbench._simulated_device import Device
 from pykvbench.cell import Cell
 from pykvbench.drivers import numpy_driver
-from pykvbench.drivers.driver import Driver
+from pykvbench.drivers.driver import Driver, Sequences
 from pykvbench.drivers.program import Cost, Program, parse_program
 from pykvbench.errors import DriverError
 from pykvbench.values import keys_and_values
+
+_DESCRIBE = {"framework": "simulated", "device": "simulated device (a thread that takes the time it is told to)"}
 
 
 class Decoder:
@@ -96,7 +99,24 @@ class Decoder:
 
 def open_driver(cell: Cell, capacity: int, seed: int, simulate: str | None, process: int, began_ns: int) -> Driver:
     """A driver for the simulated device running the program `simulate`."""
-    decoder = Decoder(cell, capacity, seed, parse_program(simulate or ""), process, began_ns)
+    return _driver(Decoder(cell, capacity, seed, parse_program(simulate or ""), process, began_ns))
+
+
+def open_sequences(
+    cell: Cell, capacity: int, seed: int, simulate: str | None, process: int, began_ns: int
+) -> Sequences:
+    """Sequences that take turns on one simulated device."""
+    shared = Decoder(cell, capacity, seed, parse_program(simulate or ""), process, began_ns)
+
+    def sequence(number: int, room: int) -> Driver:
+        decoder = copy(shared)
+        decoder.kv = [(k[:, :, number : number + room], v[:, :, number : number + room]) for k, v in shared.kv]
+        return _driver(decoder)
+
+    return Sequences(sequence, dict, _DESCRIBE)
+
+
+def _driver(decoder: Decoder) -> Driver:
     return Driver(
         reset=decoder.reset,
         advance=decoder.advance,
@@ -105,5 +125,5 @@ def open_driver(cell: Cell, capacity: int, seed: int, simulate: str | None, proc
         outputs=decoder.outputs,
         memory=dict,
         begin=decoder.begin,
-        describe={"framework": "simulated", "device": "simulated device (a thread that takes the time it is told to)"},
+        describe=_DESCRIBE,
     )

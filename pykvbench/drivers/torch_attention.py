@@ -32,18 +32,18 @@ class Attention:
         self.attention = self.manual if cell.kernel == "manual" else self.fused
 
     def manual(self, x: Array, k: Array, v: Array) -> Array:
-        return self.output(self.weights(self.scores(x, k)), v)  # [B, H, N, D]
+        return self.pv(self.softmax(self.qk(x, k)), v)  # [B, H, N, D]
 
-    def scores(self, x: Array, k: Array) -> Array:
+    def qk(self, x: Array, k: Array) -> Array:
         q = x.reshape(self.grouped)  # [B, Hkv, G * N, D]: grouped heads are rows of one matmul, K is not repeated
         return torch.matmul(q, k.transpose(-2, -1)) * self.scale  # [B, Hkv, G * N, L]
 
-    def weights(self, scores: Array) -> Array:
+    def softmax(self, scores: Array) -> Array:
         if self.mask is not None:
             scores = scores + self.mask
         return torch.softmax(scores, dim=-1)
 
-    def output(self, weights: Array, v: Array) -> Array:
+    def pv(self, weights: Array, v: Array) -> Array:
         return torch.matmul(weights, v).reshape(self.ungrouped)  # [B, H, N, D]
 
     def fused(self, x: Array, k: Array, v: Array) -> Array:

@@ -59,9 +59,10 @@ setup(
         f"mlx; {MLX_ON_MACOS}",
         f"mlx-lm; ({MLX_ON_LINUX}) or ({MLX_ON_MACOS})",
         "numpy",
+        "safetensors>=0.8",
         "click>=8.1",
         "matplotlib",
     ],
     extras_require={"test": ["pytest", "pytest-timeout", "hypothesis", "ruff", "mypy", "pybind11>=3", "ziglang"]},
-    entry_points={"console_scripts": ["pykvbench = pykvbench.cli:main"]},
+    entry_points={"console_scripts": ["pykvbench = pykvbench.__main__:run"]},
 )

@@ -5,6 +5,7 @@ PykvbenchError
  |    +-- BackendUnavailable   the backend's framework or device is missing here
  |    +-- RunFileError         the file is not a run, not a table, or not readable
  +-- DriverError           a driver failed while measuring; costs the visit, not the run
+ +-- KVFileError           a stored KV cache cannot be used; it is computed again
 """
 
 
@@ -26,3 +27,7 @@ class RunFileError(UsageError):
 
 class DriverError(PykvbenchError):
     """A driver failed at one length; the visit is lost and the run goes on."""
+
+
+class KVFileError(PykvbenchError):
+    """A stored KV cache is missing, cut short, damaged or of something else; it is computed again."""

@@ -30,7 +30,7 @@ def definitions(path: Path) -> list[tuple[str, ...]]:
     return found
 
 
-@pytest.mark.parametrize("part", ["driver", "device", "attention", "uncached", "model", "bandwidth"])
+@pytest.mark.parametrize("part", ["driver", "cache", "device", "attention", "uncached", "model", "bandwidth"])
 def test_both_frameworks_define_the_same_names_in_the_same_order(part: str) -> None:
     torch, mlx = (definitions(DRIVERS / f"{framework}_{part}.py") for framework in ("torch", "mlx"))
     assert torch == mlx

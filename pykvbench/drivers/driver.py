@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pykvbench.kvfile import Layers
+
 
 @dataclass(frozen=True)
 class Driver:
@@ -27,6 +29,13 @@ class Driver:
     begin(prompt, budget)  a trajectory begins; None where that changes nothing, as it does on every real device.
     device_ns(n)     ns that the last n steps took by the device's own clock; None where none can be trusted.
     tokens(result)   the tokens the step chose, one a sequence of the batch; None for a body that chooses none.
+    prefill(count)   compute the prompt's next `count` tokens into the caches, after reset(0) the first, as one chunk of
+                     causal attention; the result for the last, which `outputs` takes (a model gives none).
+    save()           K and V of the tokens so far, each layer's [B, Hkv, L, D], on the host: see kvfile.Layers.
+    copy()           the same in other memory of the device.
+    restore(layers)  put what save or copy gave into the caches, as their policy would have left them.
+                     After prefill and restore, as after reset, device work is finished and the next step attends one
+                     key more. These four are None where there is no cache to look into.
 
     Other bodies return and give other outputs: a block the last token's hidden state [1, B, 1, hidden], a model its
     logits [1, B, 1, vocabulary], a library's model its tokens [1, B, 1, 1].
@@ -42,6 +51,10 @@ class Driver:
     begin: Callable[[int, int], None] | None = None
     device_ns: Callable[[int], list[int]] | None = None
     tokens: Callable[[Any], list[int]] | None = None
+    prefill: Callable[[int], object] | None = None
+    save: Callable[[], Layers] | None = None
+    copy: Callable[[], Any] | None = None
+    restore: Callable[[Any], None] | None = None
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ import numpy.typing as npt
 
 from pykvbench.cell import Cell
 from pykvbench.drivers.driver import Driver, Sequences
-from pykvbench.drivers.mlx_attention import Attention
+from pykvbench.drivers.mlx_attention import Array
+from pykvbench.drivers.mlx_cache import CACHES, DTYPES, Cached, contiguous, upload
 from pykvbench.drivers.mlx_device import (
     check_dtype,
     counters,
@@ -37,103 +38,10 @@ from pykvbench.drivers.resident import resident_bytes
 from pykvbench.errors import DriverError
 from pykvbench.values import keys_and_values, query
 
-Array = mx.array
 Sources = list[tuple[Array, Array]]
 
-DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
-CHUNK = 256
 
-
-class Prealloc:
-    """A fixed buffer of `capacity` rows: update writes one row in place and returns a slice.
-
-    Rows without a token are NaN, so that attending one, or not writing one, cannot give a right answer.
-    """
-
-    unwritten = (math.nan, math.nan)
-
-    def __init__(self, k_rows: Array, v_rows: Array) -> None:
-        self.k_rows, self.v_rows = k_rows, v_rows  # [B, Hkv, capacity, D]
-        self.allocate(k_rows.shape[2])
-
-    def allocate(self, capacity: int) -> None:
-        self.k = _full(self.k_rows, capacity, self.unwritten[0])  # [B, Hkv, capacity, D]
-        self.v = _full(self.v_rows, capacity, self.unwritten[1])
-        self.start = self.length = self.filled = 0
-
-    def reset(self, length: int) -> None:
-        # Another sample of the same visit: the row its last step wrote may stay.
-        if length != self.start or self.filled > length + 1:
-            for buffer, rows, value in zip((self.k, self.v), (self.k_rows, self.v_rows), self.unwritten, strict=True):
-                buffer[:, :, self.filled : length] = _contiguous(rows[:, :, self.filled : length])
-                buffer[:, :, length : self.filled] = value
-            self.start = self.filled = length
-        self.length = length
-
-    def update(self, k_new: Array, v_new: Array) -> tuple[Array, Array]:
-        n = self.length
-        self.k[:, :, n : n + 1] = k_new  # [B, Hkv, 1, D]
-        self.v[:, :, n : n + 1] = v_new
-        self.length = self.filled = n + 1
-        return self.k[:, :, : n + 1], self.v[:, :, : n + 1]  # [B, Hkv, L, D]
-
-
-class Concat:
-    """Grows by concatenation, as Hugging Face's DynamicCache; the old tensor is freed within the step."""
-
-    def __init__(self, k_rows: Array, v_rows: Array) -> None:
-        self.k_rows, self.v_rows = k_rows, v_rows  # [B, Hkv, capacity, D]
-        self.reset(0)
-
-    def reset(self, length: int) -> None:
-        half = length // 2  # two halves, because a concatenation always leaves a fresh contiguous buffer
-        self.k = _concatenate(self.k_rows[:, :, :half], self.k_rows[:, :, half:length])  # [B, Hkv, length, D]
-        self.v = _concatenate(self.v_rows[:, :, :half], self.v_rows[:, :, half:length])
-
-    def update(self, k_new: Array, v_new: Array) -> tuple[Array, Array]:
-        self.k = _concatenate(self.k, k_new)  # [B, Hkv, L, D]
-        self.v = _concatenate(self.v, v_new)
-        return self.k, self.v
-
-
-class Chunked(Prealloc):
-    """Grows by 256 rows when full, as mlx-lm's KVCache one token at a time: at L = 1, 257, 513, ..."""
-
-    def reset(self, length: int) -> None:
-        capacity = -(-length // CHUNK) * CHUNK
-        if self.k.shape[2] != capacity:
-            self.allocate(capacity)
-        super().reset(length)
-
-    def update(self, k_new: Array, v_new: Array) -> tuple[Array, Array]:
-        if self.length == self.k.shape[2]:
-            self.k = _concatenate(self.k, _full(self.k_rows, CHUNK, 0.0))  # [B, Hkv, capacity + 256, D]
-            self.v = _concatenate(self.v, _full(self.v_rows, CHUNK, 0.0))
-        return super().update(k_new, v_new)
-
-
-class Padded(Prealloc):
-    """A fixed buffer that is attended whole; the step's mask hides the rows without a token.
-
-    Those rows must be finite, since 0 * NaN is NaN: keys of 0 keep their weight, values of 1000 make it show.
-    """
-
-    unwritten = (0.0, 1000.0)
-
-    def update(self, k_new: Array, v_new: Array) -> tuple[Array, Array]:
-        super().update(k_new, v_new)
-        return self.k, self.v  # [B, Hkv, capacity, D]
-
-
-CACHES: dict[str, type[Prealloc] | type[Concat]] = {
-    "prealloc": Prealloc,
-    "concat": Concat,
-    "chunked": Chunked,
-    "padded": Padded,
-}
-
-
-class Decoder(Attention):
+class Decoder(Cached):
     """The layers' caches, the query and the mask of one cell, and the step over them."""
 
     def __init__(
@@ -147,7 +55,7 @@ class Decoder(Attention):
         if cell.cache == "padded":
             self.mask = upload(np.zeros((1, 1, 1, capacity), np.float32), dtype, device)  # [1, 1, 1, capacity]
         rows = source_rows(cell, capacity, seed, device) if sources is None else sources
-        self.caches: list[Prealloc | Concat] = [CACHES[cell.cache](k, v) for k, v in rows]
+        self.caches = [CACHES[cell.cache](k, v) for k, v in rows]
         self.rows: list[tuple[Array, Array]] = []
         self.device, self.live = device, 0
         self.finish = finish(device)
@@ -155,6 +63,9 @@ class Decoder(Attention):
     def reset(self, length: int) -> None:
         for cache in self.caches:
             cache.reset(length)
+        self.begin(length)
+
+    def begin(self, length: int) -> None:
         if self.mask is not None:
             self.mask[:, :, :, :length] = 0.0
             self.mask[:, :, :, length:] = -math.inf
@@ -168,8 +79,8 @@ class Decoder(Attention):
         if n != self.ready:
             self.rows = [
                 (
-                    _contiguous(cache.k_rows[:, :, n : n + 1]),
-                    _contiguous(cache.v_rows[:, :, n : n + 1]),
+                    contiguous(cache.k_rows[:, :, n : n + 1]),
+                    contiguous(cache.v_rows[:, :, n : n + 1]),
                 )  # [B, Hkv, 1, D]
                 for cache in self.caches
             ]
@@ -190,8 +101,21 @@ class Decoder(Attention):
         self.length += 1
         return results
 
-    def buffers(self) -> list[Array]:
-        return [buffer for cache in self.caches for buffer in (cache.k, cache.v)]
+    def prefill(self, count: int) -> list[Array]:
+        """Attend the prompt's next `count` tokens, keep their rows, and finish: the step's results for the last."""
+        first, last = self.length, self.length + count
+        self.hide_later(first, last, self.x)
+        x, results = mx.repeat(self.x, count, axis=2), []  # [B, H, N, D]
+        for cache in self.caches:
+            rows = (contiguous(cache.k_rows[:, :, first:last]), contiguous(cache.v_rows[:, :, first:last]))
+            k, v = cache.extend(*rows)  # [B, Hkv, L, D]
+            o = self.prompt.attention(x, k, v)  # [B, H, N, D]
+            results.append(o[:, :, -1:])
+            x = self.x + o
+        results.append(x)
+        self.finish(results)
+        self.begin(last)
+        return results
 
     def memory(self) -> dict[str, int]:
         """Bytes: live (tensors), driver (taken from the system), peak (of live, above what reset left), rss."""
@@ -247,6 +171,10 @@ def _driver(decoder: Decoder, said: dict[str, Any]) -> Driver:
         memory=decoder.memory,
         describe=said,
         device_ns=device_ns,
+        prefill=decoder.prefill,
+        save=decoder.save,
+        copy=decoder.copy,
+        restore=decoder.restore,
     )
 
 
@@ -257,23 +185,3 @@ def source_rows(cell: Cell, capacity: int, seed: int, device: mx.Device) -> Sour
         k, v = keys_and_values(cell.geometry, layer, capacity, seed)
         sources.append((upload(k, dtype, device), upload(v, dtype, device)))
     return sources
-
-
-def upload(values: npt.NDArray[np.float32], dtype: mx.Dtype, device: mx.Device) -> Array:
-    """Source rows on the device. Caches are copies made there, so that nothing timed has been on the host."""
-    return mx.array(values).astype(dtype, stream=device)
-
-
-def _full(rows: Array, capacity: int, value: float) -> Array:
-    """A buffer shaped like rows [B, Hkv, any, D], with `capacity` rows of one value: [B, Hkv, capacity, D]."""
-    return mx.full((*rows.shape[:2], capacity, rows.shape[3]), value, dtype=rows.dtype)
-
-
-def _contiguous(rows: Array) -> Array:
-    """Rows as a projection leaves them. In MLX a whole buffer assigned without this would share the source's memory."""
-    return mx.contiguous(rows)
-
-
-def _concatenate(first: Array, second: Array) -> Array:
-    """Along the tokens: [B, Hkv, m, D] and [B, Hkv, n, D] make [B, Hkv, m + n, D]."""
-    return mx.concatenate([first, second], axis=2)

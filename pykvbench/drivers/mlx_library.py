@@ -22,6 +22,7 @@ import numpy.typing as npt
 from pykvbench.cell import Cell
 from pykvbench.drivers.driver import Driver
 from pykvbench.drivers.library import MLX_MODULES, check_library, check_weights, configuration, loading
+from pykvbench.drivers.mlx_cache import DTYPES
 from pykvbench.drivers.mlx_device import (
     check_dtype,
     counters,
@@ -31,7 +32,6 @@ from pykvbench.drivers.mlx_device import (
     fix_settings,
     restart_peak,
 )
-from pykvbench.drivers.mlx_driver import DTYPES
 from pykvbench.drivers.resident import resident_bytes
 from pykvbench.errors import DriverError
 from pykvbench.weights import tokens

@@ -17,7 +17,8 @@ from mlx.nn.layers.activations import gelu_approx
 
 from pykvbench.cell import NO_CACHE, Cell
 from pykvbench.drivers.driver import Driver
-from pykvbench.drivers.mlx_attention import Array, Attention
+from pykvbench.drivers.mlx_attention import Array
+from pykvbench.drivers.mlx_cache import CACHES, DTYPES, Cached, upload
 from pykvbench.drivers.mlx_device import (
     check_dtype,
     counters,
@@ -27,13 +28,12 @@ from pykvbench.drivers.mlx_device import (
     fix_settings,
     restart_peak,
 )
-from pykvbench.drivers.mlx_driver import CACHES, DTYPES, Concat, Prealloc, upload
 from pykvbench.drivers.resident import resident_bytes
 from pykvbench.errors import DriverError
 from pykvbench.weights import LayerWeights, inputs, layer_weights, model_weights, tokens
 
 
-class Block(Attention):
+class Block(Cached):
     """The layers' weights and caches, and one token through them; its hidden state before them is given."""
 
     def __init__(self, cell: Cell, capacity: int, seed: int, device: mx.Device) -> None:
@@ -50,7 +50,6 @@ class Block(Attention):
         self.capacity = capacity
         self.length, self.start, self.prefilled = -1, -1, 0
         self.layers: list[LayerWeights[Array]] = []
-        self.caches: list[Prealloc | Concat] = []
         rows = (geometry.batch, geometry.num_kv_heads, capacity, geometry.head_dim)
         for layer in range(geometry.num_layers):
             self.layers.append(layer_weights(cell, layer, seed).map(lambda values: upload(values, dtype, device)))
@@ -68,18 +67,22 @@ class Block(Attention):
 
     def reset(self, length: int) -> None:
         if self.cached:
-            self.prefill(length)
+            self.compute_rows(length)
         for cache in self.caches:
             if length != self.start:
                 cache.reset(0)  # the rows of the last trajectory are its own, not the next prompt's
             cache.reset(length)
+        self.begin(length)
+        self.start = length
+
+    def begin(self, length: int) -> None:
         if self.padded and self.mask is not None:
             self.mask[:, :, :, :length] = 0.0
             self.mask[:, :, :, length:] = -math.inf
-        self.length = self.start = length
+        self.length, self.start = length, -1
         self.advance()
 
-    def prefill(self, length: int) -> None:
+    def compute_rows(self, length: int) -> None:
         """Compute the rows of the prompt's tokens once; a shorter prompt's are the first of a longer one's."""
         if length <= self.prefilled:
             return
@@ -90,6 +93,19 @@ class Block(Attention):
             cache.v_rows[:, :, :length] = v
             x = self.absorb(w, x, self.fused_causal(q, k, v))
         self.prefilled = length
+
+    def prefill(self, count: int) -> Any:
+        """Compute the prompt's next `count` tokens into the caches, and finish: their hidden states."""
+        first, last = self.length, self.length + count
+        self.hide_later(first, last, self.layers[0].qkv_bias)
+        x = self.embed(first, last)  # [B, N, hidden]
+        for w, cache in zip(self.layers, self.caches, strict=True):
+            q, k_new, v_new = self.project(w, x)
+            k, v = cache.extend(k_new, v_new)  # [B, Hkv, L, D]
+            x = self.absorb(w, x, self.prompt.attention(q, k, v))  # [B, N, hidden]
+        self.finish([x, *self.buffers()])
+        self.begin(last)
+        return x
 
     def advance(self) -> None:
         n = self.length
@@ -143,9 +159,6 @@ class Block(Attention):
         h = _linear(_norm(x, w.norm_2_weight, w.norm_2_bias), w.up_weight, w.up_bias)  # [B, N, mlp]
         return x + _linear(gelu_approx(h), w.down_weight, w.down_bias)
 
-    def buffers(self) -> list[Array]:
-        return [buffer for cache in self.caches for buffer in (cache.k, cache.v)]
-
     def memory(self) -> dict[str, int]:
         """Bytes: live (tensors), driver (taken from the system), peak (of live, above what reset left), rss."""
         return {"rss": resident_bytes(), **counters(self.device, self.live, self.buffers())}
@@ -159,13 +172,20 @@ class Model(Block):
     """Tokens in, the most likely next token out, on the host; it goes into the next step."""
 
     def prepare(self, cell: Cell, seed: int, dtype: mx.Dtype) -> None:
-        self.prompt = tokens(cell, self.capacity, seed)  # [B, capacity]
-        self.ids = self.prompt.copy()
+        self.prompt_ids = tokens(cell, self.capacity, seed)  # [B, capacity]
+        self.ids = self.prompt_ids.copy()
         self.weights = model_weights(cell, self.capacity, seed).map(lambda values: upload(values, dtype, self.device))
 
     def reset(self, length: int) -> None:
-        self.ids[:] = self.prompt
+        self.ids[:] = self.prompt_ids
         super().reset(length)
+
+    def begin(self, length: int) -> None:
+        self.ids[:] = self.prompt_ids
+        super().begin(length)
+
+    def prefill(self, count: int) -> None:
+        super().prefill(count)  # hidden states are not what `outputs` takes
 
     def given(self) -> list[Array]:
         return []
@@ -209,6 +229,10 @@ def open_driver(cell: Cell, capacity: int, seed: int) -> Driver:
         memory=decoder.memory,
         describe={**describe(device), **settings},
         tokens=decoder.tokens if isinstance(decoder, Model) else None,
+        prefill=decoder.prefill if decoder.cached else None,
+        save=decoder.save if decoder.cached else None,
+        copy=decoder.copy if decoder.cached else None,
+        restore=decoder.restore if decoder.cached else None,
     )
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from pykvbench.cell import Cell
 from pykvbench.drivers.driver import Driver
 from pykvbench.drivers.mlx_attention import Array, Attention
+from pykvbench.drivers.mlx_cache import DTYPES, upload
 from pykvbench.drivers.mlx_device import (
     check_dtype,
     counters,
@@ -24,7 +25,6 @@ from pykvbench.drivers.mlx_device import (
     fix_settings,
     restart_peak,
 )
-from pykvbench.drivers.mlx_driver import DTYPES, upload
 from pykvbench.drivers.resident import resident_bytes
 from pykvbench.errors import DriverError
 from pykvbench.values import keys_and_values, query

@@ -20,6 +20,7 @@ from pykvbench.cell import NO_CACHE, Cell
 from pykvbench.drivers.driver import Driver
 from pykvbench.drivers.library import check_library, check_weights, configuration, loading
 from pykvbench.drivers.resident import resident_bytes
+from pykvbench.drivers.torch_cache import DTYPES
 from pykvbench.drivers.torch_device import (
     check_dtype,
     counters,
@@ -29,7 +30,6 @@ from pykvbench.drivers.torch_device import (
     fix_settings,
     restart_peak,
 )
-from pykvbench.drivers.torch_driver import DTYPES
 from pykvbench.errors import DriverError
 from pykvbench.weights import tokens
 

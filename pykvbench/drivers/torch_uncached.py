@@ -16,6 +16,7 @@ from pykvbench.cell import Cell
 from pykvbench.drivers.driver import Driver
 from pykvbench.drivers.resident import resident_bytes
 from pykvbench.drivers.torch_attention import Array, Attention
+from pykvbench.drivers.torch_cache import DTYPES, upload
 from pykvbench.drivers.torch_device import (
     check_dtype,
     counters,
@@ -25,7 +26,6 @@ from pykvbench.drivers.torch_device import (
     fix_settings,
     restart_peak,
 )
-from pykvbench.drivers.torch_driver import DTYPES, upload
 from pykvbench.errors import DriverError
 from pykvbench.values import keys_and_values, query
 

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from pykvbench.cell import BACKENDS
+from pykvbench.cell import BACKENDS, Cell
 from pykvbench.cli import main
+from pykvbench.cli.show import dated
 from pykvbench.drivers.availability import availability
+from pykvbench.geometry import geometry
 
 COMMANDS = sorted(main.commands)
 TINY = ["attn", "--backend", "simulated", "--num-layers", "1", "--num-heads", "1", "--head-dim", "8", "--warmup", "0"]
@@ -150,6 +152,32 @@ def test_a_decode_run_cannot_be_continued(tmp_path: Path) -> None:
     assert "is a run of `decode`, and only `attn` runs can be continued; start a new run." in result.stderr
 
 
+def test_resuming_a_complete_run_adds_nothing_to_it(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    assert pykvbench(*TINY, "--len", "4:8", "--sweeps", "1", "-o", str(path)).exit_code == 0
+    before = path.read_bytes()
+    assert pykvbench("attn", "--resume", str(path)).exit_code == 0
+    assert path.read_bytes() == before
+
+
+def test_two_runs_that_begin_in_one_second_get_two_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    cells = (Cell("cpu", "manual", "prealloc", geometry("gpt2")),)
+    names = []
+    for _ in range(3):
+        names.append(dated("attn", cells))
+        names[-1].parent.mkdir(exist_ok=True)
+        names[-1].touch()
+    assert len(set(names)) == 3
+    assert names[0].name.endswith("-attn-cpu.jsonl")
+
+
+def test_a_budget_table_speaks_of_budgets(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("budget,time_s\n128,1\n256,2\n384,3\n512,4\n")
+    assert pykvbench("analyze", str(table)).stdout.startswith("table: 4 budgets from 128 to 512, 1 sweep\n")
+
+
 def test_ctrl_c_before_a_run_has_begun_is_not_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(path: object) -> None:
         raise KeyboardInterrupt
@@ -230,7 +258,7 @@ def test_a_cut_off_run_is_analysed_with_a_note(tmp_path: Path) -> None:
 def test_defaults_are_printed_with_the_result(tmp_path: Path) -> None:
     result = pykvbench(*TINY, "--len", "4:6", "--sweeps", "3", "-o", str(tmp_path / "run.jsonl"))
     shown = " ".join(result.stdout.split())
-    assert "1 layer, 1 heads x 8 lengths 4:6, 3 sweeps x 7 samples, shuffled order, fresh process each, seed 0" in shown
+    assert "1 layer, 1 head x 8 lengths 4:6, 3 sweeps x 7 samples, shuffled order, fresh process each, seed 0" in shown
     assert "3 lengths x 3 sweeps x 7 samples = 81 steps in 3 fresh processes" in result.stderr
 
 

@@ -77,3 +77,12 @@ def test_an_unreadable_file_is_one_sentence(tmp_path):
     binary.write_bytes(b"length,\xff\xfe\n")
     with pytest.raises(RunFileError, match="not text in UTF-8"):
         read_table(binary)
+
+
+def test_rows_after_different_prompts_are_taken_as_repeats_and_said_to_be():
+    same = read_table("budget,prompt,time_s\n128,65,1\n256,65,2\n")
+    assert same.notes == ()
+    mixed = read_table("budget,prompt,time_s\n128,3,1\n128,65,1\n256,65,2\n")
+    assert mixed.notes == (
+        "rows after 2 different prompts were taken as repeats; give a table for each prompt to tell them apart.",
+    )

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from pykvbench import record
+from pykvbench.analysis.capacity import analyze_capacity
 from pykvbench.analysis.finding import Result
+from pykvbench.analysis.sentences import counted
 from pykvbench.analysis.series import analyze_series
 from pykvbench.analysis.table import read_table
 from pykvbench.analysis.trajectory import analyze_trajectories
@@ -27,6 +31,8 @@ def analyze_file(path: str | os.PathLike[str], min_ratio: float = 1.10) -> tuple
     if not record.is_run(first):
         return None, analyze_series(read_table(path), min_ratio)
     run = record.read(path)
+    if run.is_capacity:
+        return run, analyze_capacity(run)
     return run, (analyze_trajectories if run.is_decode else analyze_run)(run, min_ratio)
 
 
@@ -36,13 +42,15 @@ def describe(run: Run | None) -> tuple[str, ...]:
         return ()
     shape = run.cells[0].geometry
     grouped = f" sharing {shape.num_kv_heads} KV heads" if shape.queries_per_kv_head > 1 else ""
-    layers = f"{shape.num_layers} layer{'s' if shape.num_layers > 1 else ''}"
+    layers = counted(shape.num_layers, "layer")
     batch = f", batch {shape.batch}" if shape.batch > 1 else ""
-    return (f"{layers}, {shape.num_heads} heads x {shape.head_dim}{grouped}{batch}", _experiment(run))
+    return (f"{layers}, {counted(shape.num_heads, 'head')} x {shape.head_dim}{grouped}{batch}", _experiment(run))
 
 
 def _experiment(run: Run) -> str:
     plan, seed = run.plan, f"seed {run.header.get('seed')}"
+    if run.is_capacity:
+        return _capacity(plan, seed)
     if not run.is_decode:
         return (
             f"lengths {plan.get('lengths')}, {plan.get('sweeps')} sweeps x {plan.get('samples')} samples, shuffled "
@@ -52,3 +60,15 @@ def _experiment(run: Run) -> str:
     process = "one process" if plan.get("history") == "shared" else "fresh process each"
     repeats, order = plan.get("repeats"), plan.get("order")
     return f"budgets {budgets} after prompts of {prompts}, {repeats} repeats, {order} order, {process}, {seed}"
+
+
+def _capacity(plan: Mapping[str, Any], seed: str) -> str:
+    contexts, numbers = (
+        ", ".join(str(value) for value in plan.get(name) or ()) for name in ("contexts", "concurrencies")
+    )
+    budget = plan.get("budget")
+    limit = f"; a budget of {budget / 2**20:.4g} MiB, slices of {plan.get('slice')} tokens" if budget else ""
+    return (
+        f"{numbers} sequences of {contexts} tokens, each due {plan.get('tokens')} more, served round-robin{limit}; "
+        f"{plan.get('repeats')} repeats, shuffled order, fresh process each, {seed}"
+    )

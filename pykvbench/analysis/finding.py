@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from pykvbench.analysis.capacity_table import CapacityTable
 
 KINDS = (
     "spike",
@@ -21,6 +24,7 @@ KINDS = (
     "unstable",
     "wrong-result",
     "memory-growth",
+    "knee",
 )
 VERDICTS = ("smooth", "unresolved", "state", "non-monotonic")  # least to most telling; a run takes its cells' last
 
@@ -137,6 +141,8 @@ class CellResult:
     notes: tuple[str, ...]
     curve: Curve
     budgets: tuple[BudgetRow, ...] = ()  # of a decode run
+    capacity: CapacityTable | None = None  # of a capacity run
+    axis: str = "length"  # what the curve runs over: "budget" in a table of whole generations
 
 
 @dataclass(frozen=True)
@@ -180,7 +186,12 @@ class Result:
                 }
                 for cell in self.cells
             ],
+            **({"capacity": tables} if (tables := self._capacity()) else {}),
         }
+
+    def _capacity(self) -> list[dict[str, Any]]:
+        """The tables of a capacity run, one a cell."""
+        return [{"cell": cell.cell, **cell.capacity.to_json()} for cell in self.cells if cell.capacity is not None]
 
 
 def _largest(values: list[float | None]) -> float | None:

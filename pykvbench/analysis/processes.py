@@ -42,7 +42,7 @@ def intermittent_findings(
     return findings
 
 
-def unstable_findings(grid: Ints, levels: Floats) -> list[Finding]:
+def slow_process_findings(grid: Ints, levels: Floats) -> list[Finding]:
     """One finding over the range if the processes' log levels fall into two groups; `apparent`, for want of a p."""
     split = slow_processes(levels)
     if split is None:

@@ -17,6 +17,11 @@ def cost(ns: float) -> str:
     return f"{value:.0f} {unit}" if value >= 99.95 else f"{value:#.3g} {unit}"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: 1 sweep, 5 sweeps, 2 fresh processes."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}{'es' if noun.endswith('s') else 's'}"
+
+
 def times(ratio: float) -> str:
     """A ratio as 1.15x, 21.3x or 1540x."""
     return f"{ratio:.2f}x" if ratio < 9.995 else f"{ratio:.1f}x" if ratio < 99.95 else f"{ratio:.0f}x"

@@ -60,7 +60,7 @@ def analyze_series(table: Table, min_ratio: float = 1.10) -> Result:
     x = np.unique(table.x)
     shuffled = table.sweep is not None and _shuffled(table)
     if table.kind == "length" and table.sweep is not None and shuffled:
-        return Result((_replicated(table, table.sweep, x, min_ratio),))
+        return Result((_replicated(table, table.sweep, x, min_ratio),), table.notes)
     place = np.searchsorted(x, table.x)
     logs = np.log(table.time_ns)
     curve = np.array([np.median(group) for group in _by_place(place, logs)])
@@ -75,7 +75,7 @@ def analyze_series(table: Table, min_ratio: float = 1.10) -> Result:
         findings = _drift(x, curve, repeats)
     verdict = "unresolved" if findings or len(x) < 3 else "smooth"
     one_pass = table.sweep is None or len(np.unique(table.sweep)) == 1
-    notes = [_TOTALS if shuffled else _ORDER if one_pass else _SWEEPS]
+    notes = [_TOTALS if shuffled else _ORDER if one_pass else _SWEEPS, *table.notes]
     if verdict == "smooth":
         notes.append(f"an excess below {sentences.times(float(np.exp(threshold)))} counts as noise in this table.")
     if len(x) < 3:
@@ -90,6 +90,7 @@ def analyze_series(table: Table, min_ratio: float = 1.10) -> Result:
         smallest_p=None,
         notes=tuple(notes),
         curve=Curve(x, np.exp(curve)[None, :], np.exp(curve), np.exp(baseline), None, None),
+        axis=table.kind,
     )
     return Result((cell,))
 

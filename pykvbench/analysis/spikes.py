@@ -23,7 +23,7 @@ from pykvbench.analysis.finding import Detection, Finding, Floats, Ints
 from pykvbench.analysis.firsts import first_visits as first_visits
 from pykvbench.analysis.levels import Levels, remove_levels
 from pykvbench.analysis.moments import remove_moments
-from pykvbench.analysis.processes import intermittent_findings, unstable_findings
+from pykvbench.analysis.processes import intermittent_findings, slow_process_findings
 from pykvbench.analysis.shapes import Shape, name_stretches, rises, stretches
 from pykvbench.analysis.votes import (
     MIN_SWEEPS,
@@ -95,7 +95,7 @@ def detect(
         free = ~covered(found, n)
         above, some = levels.visits - ballot.baseline, ballot.intermittent & free
         findings += intermittent_findings(grid, above, ballot.votes & free, present, ballot.p, some, alpha)
-        findings += unstable_findings(grid, levels.processes)
+        findings += slow_process_findings(grid, levels.processes)
     best = smallest_p(n, ballot.rates) if sweeps >= MIN_SWEEPS else None
     able = best is not None and best <= alpha and n > 1
     if not able:

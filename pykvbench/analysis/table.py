@@ -28,6 +28,7 @@ class Table:
     time_ns: Floats  # [rows]
     sweep: Ints | None  # [rows]
     order: Ints | None  # [rows] position in time, within the sweep or within the whole run
+    notes: tuple[str, ...] = ()  # what of the table was not used
 
 
 def read_table(source: str | os.PathLike[str]) -> Table:
@@ -68,6 +69,21 @@ def read_table(source: str | os.PathLike[str]) -> Table:
         time_ns=np.array(values[unit]) * UNITS_NS[unit],
         sweep=_whole(values["sweep"], lines, "sweep") if "sweep" in values else None,
         order=_whole(values["order"], lines, "order") if "order" in values else None,
+        notes=_prompts(names, [fields for _, fields in rows[1:]]),
+    )
+
+
+def _prompts(names: list[str], rows: list[list[str]]) -> tuple[str, ...]:
+    """A note when rows differ in a prompt's length, which is not used and would look like spread."""
+    if "prompt" not in names:
+        return ()
+    column = names.index("prompt")
+    prompts = sorted({fields[column].strip() for fields in rows if column < len(fields)})
+    if len(prompts) < 2:
+        return ()
+    return (
+        f"rows after {len(prompts)} different prompts were taken as repeats; give a table for each prompt to tell them "
+        "apart.",
     )
 
 

@@ -118,12 +118,14 @@ def command(
 
 def _cost(plan: Plan) -> str:
     """What the run will do, said before it starts."""
+    from pykvbench.analysis.sentences import counted
     from pykvbench.experiment.plan import CALLS_BEFORE_STEADY
 
     processes = len(plan.cells) * plan.sweeps
     calls = plan.visits * (plan.samples + CALLS_BEFORE_STEADY)
     cells = ", ".join(cell.label for cell in plan.cells)
     return (
-        f"{cells}: {len(plan.lengths)} lengths x {plan.sweeps} sweeps x {plan.samples} samples = {calls} steps in "
-        f"{processes} fresh processes; each adds its start-up and {plan.warmup_s:g} s of warm-up."
+        f"{cells}: {counted(len(plan.lengths), 'length')} x {counted(plan.sweeps, 'sweep')} x "
+        f"{counted(plan.samples, 'sample')} = {calls} steps in {counted(processes, 'fresh process')}; each adds its "
+        f"start-up and {plan.warmup_s:g} s of warm-up."
     )

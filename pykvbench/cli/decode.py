@@ -103,10 +103,13 @@ def command(
 
 def _cost(plan: DecodePlan) -> str:
     """What the run will do, said before it starts."""
+    from pykvbench.analysis.sentences import counted
+
     processes = len(plan.launches())
     steps = len(plan.cells) * len(plan.prompts) * sum(plan.budgets) * plan.repeats
     cells = ", ".join(cell.label for cell in plan.cells)
     return (
-        f"{cells}: {len(plan.budgets)} budgets x {len(plan.prompts)} prompts x {plan.repeats} repeats = {steps} steps "
-        f"in {processes} processes; each adds its start-up and {plan.warmup_s:g} s of warm-up."
+        f"{cells}: {counted(len(plan.budgets), 'budget')} x {counted(len(plan.prompts), 'prompt')} x "
+        f"{counted(plan.repeats, 'repeat')} = {steps} steps in {counted(processes, 'process')}; each adds its start-up "
+        f"and {plan.warmup_s:g} s of warm-up."
     )

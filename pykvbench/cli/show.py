@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 FINDINGS, INCOMPLETE = 1, 3  # exit statuses; 2 is for what cannot be done at all
 
 
-def show(path: Path, min_ratio: float, as_json: bool) -> Result:
+def show(path: Path, min_ratio: float = 1.10, as_json: bool = False) -> Result:
     """Analyse a file and print what it says."""
     from pykvbench.analysis.file import analyze_file, describe
-    from pykvbench.report import text, trajectory_table
+    from pykvbench.report import capacity_text, text, trajectory_table
 
     run, result = analyze_file(path, min_ratio)
     if as_json:
@@ -36,8 +36,9 @@ def show(path: Path, min_ratio: float, as_json: bool) -> Result:
     if run is not None:
         click.echo(text.render_events(run.events, width=width), err=True, nl=False)
     colour = sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    page = trajectory_table if run is not None and run.is_decode else text
-    click.echo(page.render(result, header=describe(run), width=width, colour=colour), nl=False)
+    pages = {"decode": trajectory_table.render, "capacity": capacity_text.render}
+    render = pages.get(str(run.header.get("command")), text.render) if run is not None else text.render
+    click.echo(render(result, header=describe(run), width=width, colour=colour), nl=False)
     return result
 
 
@@ -55,7 +56,9 @@ def finish(
 def dated(command: str, cells: Sequence[Cell]) -> Path:
     """The run file when none is named: runs/20261130-201500-attn-cpu.jsonl."""
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    return Path("runs") / f"{stamp}-{command}-{'-'.join(dict.fromkeys(cell.backend for cell in cells))}.jsonl"
+    name = f"{stamp}-{command}-{'-'.join(dict.fromkeys(cell.backend for cell in cells))}"
+    names = (Path("runs") / f"{name}{suffix}.jsonl" for suffix in ("", *(f"-{n}" for n in range(2, 100))))
+    return next(path for path in names if not path.exists())  # two runs may begin in one second
 
 
 @contextlib.contextmanager

@@ -72,7 +72,7 @@ def parse_program(text: str) -> Program:
         key, value = key.strip(), value.strip()
         if key in FAULTS and re.fullmatch(r"\d{1,9}", value, re.ASCII):
             faults.append((key, int(value)))
-        elif key in ("noise", "drift") and (match := re.fullmatch(r"(\d+(\.\d+)?)%", value)):
+        elif key in ("noise", "drift") and (match := re.fullmatch(r"(\d{1,3}(\.\d+)?)%", value)):
             numbers["noise" if key == "noise" else "drift_per_minute"] = float(match[1]) / 100
         elif key in ("base", "slope") and (match := re.fullmatch(r"(\d+(\.\d+)?)(ns|us|ms|s)", value)):
             numbers[f"{key}_ns"] = float(match[1]) * _TIME[match[3]]

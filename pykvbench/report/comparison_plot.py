@@ -18,6 +18,7 @@ from pykvbench.report import marks, numbers
 from pykvbench.report.comparison_text import headline, verdict
 from pykvbench.report.panel import set_lengths, tick_costs
 from pykvbench.report.plot import METADATA, SUFFIXES
+from pykvbench.report.save import save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,10 +43,7 @@ def draw(report: Report, path: str | os.PathLike[str]) -> None:
             f"{len(report.comparisons)} comparisons do not fit one picture of {_MOST}; compare fewer cells."
         )
     picture = _render(report.comparisons, suffix)
-    try:
-        Path(path).write_bytes(picture)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written ({error.strerror}); name another file with -o.") from None
+    save(picture, path)
 
 
 def _render(comparisons: Sequence[Comparison], suffix: str) -> bytes:

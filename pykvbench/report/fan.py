@@ -20,6 +20,7 @@ from pykvbench.record import Run
 from pykvbench.report import numbers, trajectory_table
 from pykvbench.report.marks import ALARM
 from pykvbench.report.plot import SUFFIXES
+from pykvbench.report.save import save
 from pykvbench.report.sentence import span
 from pykvbench.report.thin import thin
 
@@ -55,10 +56,7 @@ def draw(run: Run, result: Result, path: str | os.PathLike[str]) -> None:
     if not rows:
         raise UsageError("There is nothing to draw, since no trajectory was measured; name a run of `decode`.")
     picture = _render(rows, suffix)
-    try:
-        Path(path).write_bytes(picture)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written ({error.strerror}); name another file with -o.") from None
+    save(picture, path)
 
 
 def _render(rows: Sequence[tuple[CellResult, Arm]], suffix: str) -> bytes:

@@ -15,6 +15,7 @@ from pykvbench.analysis.finding import CellResult, Result
 from pykvbench.errors import UsageError
 from pykvbench.record import Run, Visits
 from pykvbench.report import marks, numbers, panel, sentence
+from pykvbench.report.save import save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,10 +61,7 @@ def draw(run: Run | None, result: Result, path: str | os.PathLike[str], landmark
     if not cells:
         raise UsageError("There is nothing to draw, since no visit was completed; name a run or table that has times.")
     picture = _render(run, cells, landmarks, suffix)
-    try:
-        Path(path).write_bytes(picture)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written ({error.strerror}); name another file with -o.") from None
+    save(picture, path)
 
 
 def _render(run: Run | None, cells: Sequence[CellResult], landmarks: Sequence[Landmark], suffix: str) -> bytes:
@@ -105,7 +103,7 @@ def _row(
     first = figure.add_axes((_LEFT / _WIDTH, bottom, wide / _WIDTH, _AXES / height))
     unit = numbers.unit_for(cell.curve.median_ns.tolist())
     panel.against_length(first, cell, unit, numbered, points=wide * 72)
-    first.set_xlabel("length" if run is None else "KV length (keys attended, the new one included)")
+    first.set_xlabel(cell.axis if run is None else "KV length (keys attended, the new one included)")
     if visits is not None:
         left = (_LEFT + wide + _GAP) / _WIDTH
         second = figure.add_axes((left, bottom, (inner - _GAP - wide) / _WIDTH, _AXES / height), sharey=first)

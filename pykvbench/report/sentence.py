@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pykvbench.analysis.finding import CellResult, Finding, Result
+from pykvbench.analysis.sentences import counted
 from pykvbench.geometry import Geometry
 from pykvbench.report import numbers
 
@@ -30,8 +31,8 @@ _EVENTS = {
 def geometry(shape: Geometry) -> str:
     """A geometry in words, without its dtype: `batch 1, 12 layers, 12 heads of 64`."""
     kv = f" sharing {shape.num_kv_heads} KV heads" if shape.num_kv_heads != shape.num_heads else ""
-    heads = f"{_count(shape.num_heads, 'head')}{kv} of {shape.head_dim}"
-    return f"batch {shape.batch}, {_count(shape.num_layers, 'layer')}, {heads}"
+    heads = f"{counted(shape.num_heads, 'head')}{kv} of {shape.head_dim}"
+    return f"batch {shape.batch}, {counted(shape.num_layers, 'layer')}, {heads}"
 
 
 def span(lengths: tuple[int, int]) -> str:
@@ -97,7 +98,7 @@ def _event(what: str, values: Sequence[Mapping[str, Any]]) -> str:
     details = list(dict.fromkeys(str(value["detail"]) for value in values if value.get("detail")))
     where = f" at {_grouped(lengths)}" if lengths else ""
     times = f" ({len(values)} times)" if len(values) > 1 else ""
-    lost = f" ({_count(len(lengths), 'visit')} lost)" if lengths else times
+    lost = f" ({counted(len(lengths), 'visit')} lost)" if lengths else times
     more = f"; and {len(details) - _NAMED} more" if len(details) > _NAMED else ""
     return _sentence(f"{what}{where}{lost}" + (f": {'; '.join(details[:_NAMED])}{more}" if details else ""))
 
@@ -168,10 +169,6 @@ def _grouped(lengths: Iterable[int]) -> str:
             groups.append((length, length))
     more = f" and {len(groups) - _GROUPS} more" if len(groups) > _GROUPS else ""
     return ", ".join(span(group) for group in groups[:_GROUPS]) + more
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _sentence(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pykvbench.analysis.finding import CellResult, Curve, Finding, Result
+from pykvbench.analysis.sentences import counted
 from pykvbench.report import numbers, picture, sentence
 
 _SHOWN = 20  # findings a cell; more would scroll the verdict's reasons away
@@ -109,11 +110,11 @@ def _cell(page: _Page, cell: CellResult) -> None:
 def _title(cell: CellResult) -> str:
     sweeps, count = cell.curve.sweeps_ns.shape
     if not count:
-        return f"{cell.cell}: no lengths measured"
+        return f"{cell.cell}: no {cell.axis}s measured"
     ends = f"{cell.curve.lengths[0]} to {cell.curve.lengths[-1]}"
     missing = int(np.isnan(cell.curve.sweeps_ns).sum())
-    lost = f", {_count(missing, 'visit')} missing" if missing else ""
-    return f"{cell.cell}: {_count(count, 'length')} from {ends}, {_count(sweeps, 'sweep')}{lost}"
+    lost = f", {counted(missing, 'visit')} missing" if missing else ""
+    return f"{cell.cell}: {counted(count, cell.axis)} from {ends}, {counted(sweeps, 'sweep')}{lost}"
 
 
 def _first_calls(curve: Curve) -> str:
@@ -136,7 +137,3 @@ def _most_telling(findings: tuple[Finding, ...]) -> list[Finding]:
         ),
     )
     return [findings[i] for i in sorted(rank[:_SHOWN])]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -11,7 +11,7 @@ import pytest
 import pykvbench
 
 DRIVERS = Path(pykvbench.__file__).parent / "drivers"
-ONE_SIDED = ("_is_set", "_spare_one_core", "_event")  # what only torch's devices need
+ONE_SIDED = ("_is_set", "_spare_one_core", "_event", "allocated", "chain_written")  # what only torch's devices need
 
 
 def definitions(path: Path) -> list[tuple[str, ...]]:
@@ -30,7 +30,9 @@ def definitions(path: Path) -> list[tuple[str, ...]]:
     return found
 
 
-@pytest.mark.parametrize("part", ["driver", "cache", "device", "attention", "uncached", "model", "bandwidth"])
+@pytest.mark.parametrize(
+    "part", ["driver", "cache", "device", "attention", "uncached", "model", "bandwidth", "parts", "work"]
+)
 def test_both_frameworks_define_the_same_names_in_the_same_order(part: str) -> None:
     torch, mlx = (definitions(DRIVERS / f"{framework}_{part}.py") for framework in ("torch", "mlx"))
     assert torch == mlx

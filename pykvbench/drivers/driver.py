@@ -28,6 +28,8 @@ class Driver:
     describe         versions, device and settings that belong in the run file.
     begin(prompt, budget)  a trajectory begins; None where that changes nothing, as it does on every real device.
     device_ns(n)     ns that the last n steps took by the device's own clock; None where none can be trusted.
+    work(result, n)  n units of extra work for the device after a step, injected on purpose; returns both, to be waited
+                     for together. A unit is whatever the device can do little of; None where nothing can be injected.
     tokens(result)   the tokens the step chose, one a sequence of the batch; None for a body that chooses none.
     prefill(count)   compute the prompt's next `count` tokens into the caches, after reset(0) the first, as one chunk of
                      causal attention; the result for the last, which `outputs` takes (a model gives none).
@@ -55,6 +57,7 @@ class Driver:
     save: Callable[[], Layers] | None = None
     copy: Callable[[], Any] | None = None
     restore: Callable[[Any], None] | None = None
+    work: Callable[[Any, int], object] | None = None
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from pykvbench.drivers.mlx_device import (
     fix_settings,
     restart_peak,
 )
+from pykvbench.drivers.mlx_work import open_work
 from pykvbench.drivers.resident import resident_bytes
 from pykvbench.errors import DriverError
 from pykvbench.values import keys_and_values, query
@@ -171,6 +172,7 @@ def _driver(decoder: Decoder, said: dict[str, Any]) -> Driver:
         memory=decoder.memory,
         describe=said,
         device_ns=device_ns,
+        work=open_work(decoder.device),
         prefill=decoder.prefill,
         save=decoder.save,
         copy=decoder.copy,

@@ -11,6 +11,7 @@ from typing import Any
 from pykvbench.cell import NO_CACHE, Cell
 from pykvbench.drivers.availability import require
 from pykvbench.drivers.driver import Driver, Sequences
+from pykvbench.drivers.parts import Part
 from pykvbench.errors import BackendUnavailable, DriverError
 
 
@@ -58,6 +59,22 @@ def open_sequences(
     module = import_module(f"pykvbench.drivers.{'mlx' if _is_mlx(cell.backend) else 'torch'}_driver")
     sequences: Sequences = module.open_sequences(cell, capacity, seed)
     return sequences
+
+
+def open_parts(
+    cell: Cell, capacity: int, seed: int, simulate: str | None = None, process: int = 0, began_ns: int = 0
+) -> dict[str, Part]:
+    """The operations of the cell's step, each alone, and its attention with one thing changed, by their names.
+
+    They come with caches of their own. The cell's driver must have been opened before: it fixes settings.
+    """
+    if cell.backend == "simulated":
+        from pykvbench.drivers import simulated_parts
+
+        return simulated_parts.open_parts(cell, capacity, seed, simulate, process, began_ns)
+    module = import_module(f"pykvbench.drivers.{'mlx' if _is_mlx(cell.backend) else 'torch'}_parts")
+    parts: dict[str, Part] = module.open_parts(cell, capacity, seed)
+    return parts
 
 
 def open_probes(backend: str, count: int) -> tuple[dict[str, Callable[[], object]], Callable[[Any], object]] | None:

@@ -7,6 +7,7 @@ Terms are separated by commas:
     421=5x@40%             in 40 % of the processes; all=2x@10s-20s between two times of the run
     first=5x               the first call of each length in a process; first:421=5x at one length only
     budget:512-624=10x     in every step of a trajectory with such a budget (decode)
+    pv:421=3x              3x the whole step's cost, all of it in one operation: append, qk, softmax or pv
     host:421=1.3x          as work on the host (dispatch) instead of the device (completion)
     noise=3%, drift=5%     lognormal spread of each call; growth a minute of run time
     base=200us, slope=200ns   the smooth curve: base + slope x length
@@ -18,10 +19,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from pykvbench.drivers.parts import OPERATIONS
 from pykvbench.errors import UsageError
 
 FAULTS = ("crash", "hang", "oom", "error", "wrong")
 _TIME = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+_PLACES = ("device", "host", "first", "budget", *OPERATIONS)
 _LENGTHS = re.compile(r"(?P<first>\d{1,9})(?P<open>-(?P<last>\d{1,9})?)?", re.ASCII)
 _VALUE = re.compile(
     r"(?P<ratio>\d+(\.\d+)?)x(@((?P<share>\d+(\.\d+)?)%|(?P<start>\d+(\.\d+)?)s-(?P<stop>\d+(\.\d+)?)s))?", re.ASCII
@@ -32,7 +35,7 @@ _VALUE = re.compile(
 class Cost:
     """One deviation from the smooth curve."""
 
-    where: str  # "device", "host", "first" or "budget"
+    where: str  # "device", "host", "first", "budget" or one of OPERATIONS
     first: int
     last: int | None  # inclusive; None: to the end
     ratio: float
@@ -89,7 +92,12 @@ def _cost(key: str, value: str, term: str) -> Cost:
     span = _LENGTHS.fullmatch("1-" if lengths == "all" else lengths)
     amount = _VALUE.fullmatch(value)
     reversed_span = span is not None and span["last"] is not None and int(span["last"]) < int(span["first"])
-    if where not in ("device", "host", "first", "budget") or span is None or amount is None or reversed_span:
+    if (
+        where not in ("device", "host", "first", "budget", *OPERATIONS)
+        or span is None
+        or amount is None
+        or reversed_span
+    ):
         raise UsageError(
             f"--simulate term {term!r} is not understood; "
             "write terms such as 421=21x, 440-446=1.5x@40%, first=5x or crash=421."

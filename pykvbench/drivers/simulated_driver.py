@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from copy import copy
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +24,16 @@ from pykvbench.values import keys_and_values
 _DESCRIBE = {"framework": "simulated", "device": "simulated device (a thread that takes the time it is told to)"}
 
 
+SHARES = {"append": 0.1, "qk": 0.4, "softmax": 0.1, "pv": 0.4}
+"""What each operation takes of a step."""
+
+
+@cache
+def the_device() -> Device:
+    """The one simulated device of this process, which its drivers share, as they would share a real one."""
+    return Device()
+
+
 class Decoder:
     """Steps through lengths on a simulated device."""
 
@@ -31,7 +43,7 @@ class Decoder:
         self.seed = seed
         self.program = program
         self.began_ns = began_ns
-        self.device = Device()
+        self.device = the_device()
         self.rng = np.random.default_rng([seed, process, 7])
         modes = np.random.default_rng([seed, process, 11])
         self.costs = tuple(cost for cost in program.costs if modes.random() < cost.share)
@@ -52,21 +64,46 @@ class Decoder:
         self.length += 1
         self.calls[self.length] += 1
         self._fail(self.program.fault(self.length))
-        smooth = self.program.base_ns + self.program.slope_ns * self.length
+        self.run(SHARES, self.length)
+        return self.length
+
+    def run(self, shares: Mapping[str, float], length: int, host: bool = True) -> None:
+        """Queue some operations of a step over `length` keys, each a share of it, and spend its time on the host."""
+        smooth = self.program.base_ns + self.program.slope_ns * length
         smooth *= 1 + self.program.drift_per_minute * self._run_s() / 60
-        host, device = 0.0, smooth
+        spun, device, added = 0.0, smooth * sum(shares.values()), 0.0
         for cost in self.costs:
-            if self._applies(cost):
-                if cost.where == "host":
-                    host += smooth * (cost.ratio - 1)
-                else:
-                    device *= cost.ratio
+            if not self._applies(cost, length):
+                continue
+            if cost.where in SHARES:
+                added += smooth * (cost.ratio - 1) if cost.where in shares else 0.0
+            elif cost.where != "host":
+                device *= cost.ratio
+            elif host:
+                spun += smooth * (cost.ratio - 1)
+        device += added
         if self.program.noise:
             device *= float(np.exp(self.program.noise * self.rng.standard_normal()))
-        if host > 0:
-            self.device.spin(int(host))
+        if spun > 0:
+            self.device.spin(int(spun))
         self.device.submit(int(device))
+
+    def work(self, result: object, duration_ns: int) -> object:
+        self.device.submit(duration_ns)
+        return result, None
+
+    def prefill(self, count: int) -> int:
+        """Compute `count` tokens more at once, which takes what a step over all of them takes."""
+        self.length += count
+        self.device.submit(int(self.program.base_ns + self.program.slope_ns * self.length))
+        self.device.wait()
         return self.length
+
+    def save(self) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
+        return [(k[:, :, : self.length], v[:, :, : self.length]) for k, v in self.kv]
+
+    def restore(self, layers: Sequence[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]) -> None:
+        self.length = layers[0][0].shape[2]
 
     def sync(self, result: int) -> None:
         self.device.wait()
@@ -79,10 +116,10 @@ class Decoder:
     def _run_s(self) -> float:
         return (_timer.now_ns() - self.began_ns) / 1e9
 
-    def _applies(self, cost: Cost) -> bool:
-        if not cost.covers(self.budget if cost.where == "budget" else self.length):
+    def _applies(self, cost: Cost, length: int) -> bool:
+        if not cost.covers(self.budget if cost.where == "budget" else length):
             return False
-        if cost.where == "first" and self.calls[self.length] > 1:
+        if cost.where == "first" and self.calls[length] > 1:
             return False
         return cost.window_s is None or cost.window_s[0] <= self._run_s() < cost.window_s[1]
 
@@ -125,5 +162,9 @@ def _driver(decoder: Decoder) -> Driver:
         outputs=decoder.outputs,
         memory=dict,
         begin=decoder.begin,
+        work=decoder.work,
         describe=_DESCRIBE,
+        prefill=decoder.prefill,
+        save=decoder.save,
+        restore=decoder.restore,
     )

@@ -35,6 +35,7 @@ from pykvbench.drivers.torch_device import (
     fix_settings,
     restart_peak,
 )
+from pykvbench.drivers.torch_work import open_work
 from pykvbench.errors import DriverError
 from pykvbench.values import keys_and_values, query
 
@@ -171,6 +172,7 @@ def _driver(decoder: Decoder, said: dict[str, Any]) -> Driver:
         memory=decoder.memory,
         describe=said,
         device_ns=device_ns,
+        work=open_work(decoder.device),
         prefill=decoder.prefill,
         save=decoder.save,
         copy=decoder.copy,

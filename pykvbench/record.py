@@ -10,6 +10,12 @@ visit       cell, sweep, process, order, length, at (ns since the run began), ga
 contrast    the same step with one thing changed, after the sweeps: cell, variant (what is changed: whole, part:pv,
             capacity:other, backend:mlx-cpu, ...), length, round, process, order, at, first and second ([dispatch,
             total]), dispatch and total (ns a sample), error and correct (null where the variant has no whole output)
+serving     one load served under one policy (`capacity`): cell, context, concurrency, policy, repeat, process, order,
+            tokens, at and wall (ns of the run), took (ns of serving time: steps and moves), done (for each sequence
+            when it had each token, in serving time), rejected (their numbers), out and into (ns a move), resident and
+            held (most sequences in memory, and their predicted bytes), predicted (bytes of a sequence at its end),
+            before and peak (bytes by counter), outputs and alone (digests of each sequence's outputs, among the
+            others and alone), error and correct (of the first sequence's last token)
 event       event (its name), at, and what it is about: cell, sweep, process, length, detail
 end         status: complete, interrupted or incomplete; a second one, after the contrasts, replaces the first
 
@@ -81,11 +87,17 @@ class Run:
     end: dict[str, Any] | None
     notes: tuple[str, ...]
     contrasts: tuple[dict[str, Any], ...] = ()
+    servings: tuple[dict[str, Any], ...] = ()
 
     @property
     def is_decode(self) -> bool:
         """Whether it holds trajectories instead of visits."""
         return self.header.get("command") == "decode"
+
+    @property
+    def is_capacity(self) -> bool:
+        """Whether it holds servings of many sequences instead of visits."""
+        return self.header.get("command") == "capacity"
 
     @property
     def plan(self) -> dict[str, Any]:
@@ -243,6 +255,7 @@ def _read_lines(file: Iterable[bytes], name: str) -> Run:
     columns = _Columns()
     trajectories: list[dict[str, Any]] = []
     contrasts: list[dict[str, Any]] = []
+    servings: list[dict[str, Any]] = []
     events: list[dict[str, Any]] = []
     end: dict[str, Any] | None = None
     notes: list[str] = []
@@ -258,6 +271,8 @@ def _read_lines(file: Iterable[bytes], name: str) -> Run:
                 columns.add(value, len(cells))
             elif kind == "trajectory":
                 trajectories.append(value)
+            elif kind == "serving":
+                servings.append({**value, **_serving(value, len(cells))})
             elif kind == "contrast":
                 contrasts.append({**value, **_contrast(value, len(cells))})
             elif kind == "event":
@@ -273,7 +288,26 @@ def _read_lines(file: Iterable[bytes], name: str) -> Run:
         notes.append(f"{damaged} damaged {lines_are} left out.")
     if end is None:
         notes.append("The run has no end line: it was killed or is still going on; what was measured is analysed.")
-    return Run(header, cells, columns.visits(), tuple(trajectories), tuple(events), end, tuple(notes), tuple(contrasts))
+    visits, told = columns.visits(), (tuple(trajectories), tuple(events), end, tuple(notes))
+    return Run(header, cells, visits, *told, tuple(contrasts), tuple(servings))
+
+
+def _serving(line: dict[str, Any], cells: int) -> dict[str, Any]:
+    """What analysis reads of a serving line; raises KeyError, TypeError or ValueError when it is not one."""
+    numbers = {name: int(line[name]) for name in ("cell", "context", "concurrency", "repeat", "tokens", "took", "held")}
+    done = [_times(times) for times in line["done"]]
+    if not 0 <= numbers["cell"] < cells or len(done) != numbers["concurrency"] or numbers["took"] < 0:
+        raise ValueError("out of range")
+    if any(later < earlier for times in done for earlier, later in zip(times, times[1:])):
+        raise ValueError("time goes back")
+    memory = {
+        name: {str(counter): int(value) for counter, value in dict(line[name]).items()}
+        for name in ("before", "peak", "predicted")
+    }
+    moves = {name: _times(line[name]) for name in ("out", "into")}
+    digests = {name: [str(digest) for digest in line[name]] for name in ("outputs", "alone")}
+    rejected = [int(number) for number in line["rejected"]]
+    return {**numbers, **memory, **moves, **digests, "done": done, "rejected": rejected, "policy": str(line["policy"])}
 
 
 def _contrast(line: dict[str, Any], cells: int) -> dict[str, Any]:

@@ -20,6 +20,10 @@ COMMANDS = sorted(
 SHORT = {  # the same command, with less to measure
     "attn": ["--len", "40:42", "--sweeps", "3", "--samples", "1", "--warmup", "0", "-o", "runs/short.jsonl"],
     "decode": ["--budget", "4:6:2", "--prompt", "3", "--repeats", "3", "--warmup", "0", "-o", "runs/short.jsonl"],
+    "capacity": [
+        *("--context", "8", "--concurrency", "1,2", "--tokens", "2", "--repeats", "1", "--warmup", "0"),
+        *("-o", "runs/short.jsonl"),
+    ],
 }
 TINY = ["--num-layers", "1", "--num-heads", "1", "--head-dim", "8"]
 

@@ -13,18 +13,21 @@ import click
     "-o", "--out", type=click.Path(path_type=Path), required=True, help="Picture to write: .png, .svg or .pdf."
 )
 def command(path: Path, out: Path) -> None:
-    """Draw latency against length and against the time of measurement, or a decode run's fan of trajectories.
+    """Draw latency against length and against the time of measurement, a decode run's fan of
+    trajectories, or a capacity run's memory and tails.
 
     \b
     Example:  pykvbench plot runs/before.jsonl -o before.png
     """
     from pykvbench.analysis.file import analyze_file
     from pykvbench.dispatch.landmarks import landmarks_of_run
-    from pykvbench.report import fan
+    from pykvbench.report import capacity_plot, fan
     from pykvbench.report.plot import draw
 
     run, result = analyze_file(path)
-    if run is not None and run.is_decode:
+    if run is not None and run.is_capacity:
+        capacity_plot.draw(run, result, out)
+    elif run is not None and run.is_decode:
         fan.draw(run, result, out)
     else:
         draw(run, result, out, landmarks_of_run(run) if run is not None else ())

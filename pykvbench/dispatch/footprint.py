@@ -6,7 +6,6 @@ All of it is linear: bytes = sequences x tokens x (2 x layers x KV heads x head_
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from pykvbench.cell import Cell
 from pykvbench.dispatch.layout import layout, tensor_bytes_per_key
@@ -95,6 +94,20 @@ def footprint(cell: Cell, allocator: str, length: int, room: int) -> Footprint:
     )
 
 
-def allocators(cells: tuple[Cell, ...], facts: dict[str, Any], gpu: bool) -> tuple[str, ...]:
-    """The allocator of each cell on the machine that `facts`, of machine(), describes."""
-    return tuple(allocator_name(cell, str(facts.get("os")), gpu) for cell in cells)
+def whole_sequence(cell: Cell, allocator: str, context: int, tokens: int) -> int:
+    """Bytes that one sequence needs to get all its tokens: what it holds at its end, and the most any step grows by."""
+    room, last = rows_of(context, tokens), context + tokens
+    sizes = [footprint(cell, allocator, length, room) for length in range(context + 1, last + 1)]
+    return sizes[-1].allocated + max(size.growth for size in sizes)
+
+
+def fitting(cell: Cell, allocator: str, context: int, tokens: int, size: int) -> int:
+    """How many sequences get all their tokens side by side within `size` bytes; they are stepped one after another."""
+    held = footprint(cell, allocator, context + tokens, rows_of(context, tokens)).allocated
+    growth = whole_sequence(cell, allocator, context, tokens) - held
+    return max(0, (size - growth) // held)
+
+
+def rows_of(context: int, tokens: int) -> int:
+    """Rows of a sequence's fixed buffers; one more than it fills, since a filled one may take another kernel."""
+    return context + tokens + 1

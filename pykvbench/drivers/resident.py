@@ -17,3 +17,14 @@ def resident_bytes() -> int:
         return int(os.pread(_STATM, 128, 0).split()[1]) * _PAGE
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024  # macOS counts bytes, others KiB
+
+
+def available_bytes() -> int | None:
+    """Bytes that a process could still take without another losing its own; None where only guesses are to be had."""
+    if sys.platform != "linux":
+        return None
+    with open("/proc/meminfo", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return None

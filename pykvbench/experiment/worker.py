@@ -13,21 +13,24 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pykvbench import _timer
 from pykvbench.cell import Cell
-from pykvbench.drivers.driver import Driver
-from pykvbench.drivers.opening import import_framework, open_driver
+from pykvbench.drivers.driver import Driver, Sequences
+from pykvbench.drivers.opening import import_framework, open_driver, open_sequences
 from pykvbench.errors import BackendUnavailable
 from pykvbench.experiment.affinity import pin
 from pykvbench.record import encode
 
 LOST_PARENT = 4
 FAILED = 3
+
+Opened = TypeVar("Opened", Driver, Sequences)
 
 
 class Worker:
@@ -50,12 +53,12 @@ class Worker:
         """Nanoseconds since the run began."""
         return now_ns - int(self.task["began_ns"])
 
-    def open(self) -> Driver:
-        """Open the driver and say what it found."""
+    def open(self, opener: Callable[..., Opened]) -> Opened:
+        """Open the cell with `opener`, of drivers.opening, and say what it found."""
         began = _timer.now_ns()
         priority = _timer.prioritize()
         pinned = {"cpus": pin(self.task["cpus"])} if self.task.get("cpus") else {}
-        driver = open_driver(
+        opened = opener(
             self.cell,
             self.task["capacity"],
             self.task["seed"],
@@ -71,9 +74,9 @@ class Worker:
             opened_ns=opened_ns,
             priority=priority,
             **pinned,
-            describe=driver.describe,
+            describe=opened.describe,
         )
-        return driver
+        return opened
 
     def warm_up(self, driver: Driver) -> None:
         """Step for a fixed wall time at a length that is not measured.
@@ -101,18 +104,28 @@ class Worker:
 
     def run(self) -> int:
         """The whole task; returns the exit status."""
-        from pykvbench.experiment import ceiling, sweep, trajectory
+        from pykvbench.experiment import sweep, trajectory
 
+        if self.task["measure"] == "serving":
+            from pykvbench.experiment import serving
+
+            return self.each(partial(serving.measure, self, self.open(open_sequences)))
         measure = {"sweep": sweep.measure, "trajectories": trajectory.measure}[self.task["measure"]]
-        driver = self.open()
+        driver = self.open(open_driver)
         self.warm_up(driver)
         gc.collect()
         gc.freeze()
+        return self.each(partial(measure, self, driver))
+
+    def each(self, measure: Callable[[dict[str, Any]], None]) -> int:
+        """Measure every item; the first that fails ends the process."""
+        from pykvbench.experiment import ceiling
+
         for item in self.task["items"]:
             if os.getppid() != self.parent:
                 return LOST_PARENT
             try:
-                measure(self, driver, item)
+                measure(item)
             except Exception as error:
                 at = {name: item[name] for name in ("length", "budget", "prompt") if name in item}
                 self.write("event", event=_name(error), at=self.at(_timer.now_ns()), **at, detail=_sentence(error))

@@ -1,0 +1,277 @@
+"""What a capacity run says: memory predicted and measured, latency and throughput, where the tail breaks, what fits.
+
+Verdicts: `state` if a knee is confirmed, since latency then follows how full memory is and not the length;
+`unresolved` if a knee is only apparent, a result was wrong, or nothing was served; `smooth` otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pykvbench.analysis.capacity_table import CapacityRow, CapacityTable, Knee, middle
+from pykvbench.analysis.finding import CellResult, Curve, Finding, Result
+from pykvbench.analysis.knee import LEFT, find_knee
+from pykvbench.analysis.resample import MIN_SWEEPS
+from pykvbench.analysis.sentences import cost, counted, times
+from pykvbench.cell import Cell
+from pykvbench.dispatch.footprint import ALLOCATORS, fitting, footprint, rows_of, whole_sequence
+from pykvbench.errors import RunFileError
+from pykvbench.record import Run
+
+UNLIMITED = "none"
+OUTCOMES = {"out-of-memory": "out of memory", "does-not-fit": "does not fit"}
+_SAME_MEMORY = ("cpu", "mlx-cpu", "mps", "mlx")  # host memory is the device's
+
+
+def analyze_capacity(run: Run) -> Result:
+    """Everything a `capacity` run says, cell by cell."""
+    return Result(tuple(_cell(run, index) for index in range(len(run.cells))), (*run.notes, *_run_notes(run)))
+
+
+def _cell(run: Run, index: int) -> CellResult:
+    cell, plan = run.cells[index], run.plan
+    if _entry(plan, "allocators", index) not in ALLOCATORS:
+        raise RunFileError("The run file's plan is not readable, so it cannot be analysed; start a new run.")
+    mine = [line for line in run.servings if line["cell"] == index]
+    limit = plan.get("budget") if isinstance(plan.get("budget"), int) else _entry(plan, "memory", index)
+    rows = tuple(_rows(run, index, mine, limit))
+    knees = tuple(_knees(run, index, rows))
+    table = CapacityTable(rows, knees, plan.get("budget"), _entry(plan, "memory", index))
+    wrong = tuple(_wrong(cell, mine))
+    findings = [*wrong, *(_finding(cell, knee, rows) for knee in knees if knee.at is not None)]
+    halves = [np.log(knee.ratio.value / knee.ratio.low) for knee in knees]
+    sure = bool(halves) and bool(np.isfinite(halves).all())
+    nothing = np.zeros(0)
+    return CellResult(
+        cell=cell.label,
+        verdict=_verdict(findings, bool(mine) and not wrong, sure),
+        findings=tuple(findings),
+        limit_of_detection=float(LEFT * np.exp(max(halves))) if sure else None,
+        smallest_p=None,
+        notes=tuple(f"{cell.label}: {note}" for note in _notes(cell, rows, mine)),
+        curve=Curve(nothing.astype(np.int64), np.zeros((0, 0)), nothing, nothing, None, None),
+        capacity=table,
+    )
+
+
+def _verdict(findings: Sequence[Finding], right: bool, sure: bool) -> str:
+    knees = [finding for finding in findings if finding.kind == "knee"]
+    if right and any(finding.confidence == "confirmed" for finding in knees):
+        return "state"
+    return "smooth" if right and sure and not knees else "unresolved"
+
+
+def intervals_ns(line: Mapping[str, Any]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Times from one token of a sequence to its next, of all sequences that were served; the first from arrival."""
+    served = [np.diff([0, *done]) for number, done in enumerate(line["done"]) if number not in line["rejected"]]
+    return np.concatenate(served).astype(np.float64) if served else np.zeros(0)
+
+
+def _rows(run: Run, index: int, mine: Sequence[Mapping[str, Any]], limit: int | None) -> Iterable[CapacityRow]:
+    plan = run.plan
+    budget = plan.get("budget")
+    for context in plan.get("contexts") or ():
+        for concurrency in plan.get("concurrencies") or ():
+            room = _room(run, index, context, concurrency, limit)
+            free = _row(run, index, mine, context, concurrency, UNLIMITED, room)
+            yield free
+            if budget is None or room["needed"] <= budget:
+                continue
+            for policy in plan.get("policies") or ():
+                row = _row(run, index, mine, context, concurrency, policy, room)
+                both = row.served and free.served
+                yield replace(row, p99_cost=middle(row.p99_ns) / middle(free.p99_ns) if both else None)
+
+
+def _row(
+    run: Run,
+    index: int,
+    mine: Sequence[Mapping[str, Any]],
+    context: int,
+    concurrency: int,
+    policy: str,
+    room: Mapping[str, Any],
+) -> CapacityRow:
+    """One row from its lines, or from the event that says why there are none."""
+    where = (context, concurrency, policy)
+    lines = [line for line in mine if (line["context"], line["concurrency"], line["policy"]) == where]
+    if not lines:
+        events = [
+            event["event"]
+            for event in run.events
+            if event.get("cell") == index
+            and (event.get("context"), event.get("concurrency"), event.get("policy")) == where
+        ]
+        outcome = next((OUTCOMES[event] for event in events if event in OUTCOMES), "not measured")
+        return CapacityRow(*where, outcome=outcome, held=float("nan"), memory={}, **room)
+    gaps = [intervals_ns(line) for line in lines]
+    counters = [name for name in lines[0]["peak"] if all(name in line["peak"] for line in lines)]
+    moves = [[ns for line in lines for ns in line[name]] for name in ("out", "into")]
+    p50, p95, p99 = (tuple(float(np.percentile(gap, share)) for gap in gaps) for share in (50, 95, 99))
+    return CapacityRow(
+        *where,
+        outcome="",
+        held=float(np.median([line["held"] for line in lines])),
+        memory={
+            name: float(np.median([line["peak"][name] - line["before"].get(name, 0) for line in lines]))
+            for name in counters
+        },
+        p50_ns=p50,
+        p95_ns=p95,
+        p99_ns=p99,
+        max_ns=tuple(float(gap.max()) for gap in gaps),
+        tokens_per_s=tuple(sum(len(done) for done in line["done"]) / max(line["took"], 1) * 1e9 for line in lines),
+        rejected=max(len(line["rejected"]) for line in lines),
+        resident=max(int(line.get("resident", 0)) for line in lines),
+        moves=float(np.median([len(line["out"]) for line in lines])),
+        out_ns=float(np.median(moves[0])) if moves[0] else None,
+        into_ns=float(np.median(moves[1])) if moves[1] else None,
+        **room,
+    )
+
+
+def _room(run: Run, index: int, context: int, concurrency: int, limit: int | None) -> dict[str, Any]:
+    """Bytes that a load needs, and what else would fit: the budget's limit, or the device's memory without one."""
+    cell, allocator = run.cells[index], _entry(run.plan, "allocators", index)
+    tokens = int(run.plan.get("tokens") or 0)
+    held = footprint(cell, allocator, context + tokens, rows_of(context, tokens)).allocated
+
+    def needed(longer: int) -> int:
+        size = footprint(cell, allocator, context + longer + tokens, rows_of(context + longer, tokens)).allocated
+        return size * (concurrency - 1) + whole_sequence(cell, allocator, context + longer, tokens)
+
+    answer: dict[str, Any] = {
+        "kv": cell.geometry.kv_bytes(context + tokens) * concurrency,
+        "needed": held * (concurrency - 1) + whole_sequence(cell, allocator, context, tokens),
+    }
+    if limit is None:
+        return answer
+    fits = fitting(cell, allocator, context, tokens, limit)
+    if needed(0) > limit:
+        return {**answer, "more_sequences": 0, "more_tokens": 0}
+    low, high = 0, limit // max(1, cell.geometry.kv_bytes(1) * concurrency) + 1  # needed(low) fits, needed(high) not
+    while high - low > 1:
+        tried = (low + high) // 2
+        low, high = (tried, high) if needed(tried) <= limit else (low, tried)
+    return {**answer, "more_sequences": fits - concurrency, "more_tokens": low}
+
+
+def _knees(run: Run, index: int, rows: Sequence[CapacityRow]) -> Iterable[Knee]:
+    """One curve a context and policy: what fits was served without a limit, what does not under the policy."""
+    plan, allocator = run.plan, _entry(run.plan, "allocators", index)
+    budget, tokens = plan.get("budget"), int(plan.get("tokens") or 0)
+    for context in plan.get("contexts") or ():
+        here = [row for row in rows if row.context == context]
+        fits = None if budget is None else fitting(run.cells[index], allocator, context, tokens, budget)
+        for policy in (UNLIMITED, *(plan.get("policies") or ())):
+            limited = {row.concurrency: row for row in here if row.policy == policy}
+            if not limited:
+                continue
+            curve = [limited.get(row.concurrency, row) for row in here if row.policy == UNLIMITED]
+            knee = find_knee(curve, policy, None if fits is None or policy == UNLIMITED else fits + 1)
+            if knee is not None:
+                yield knee
+
+
+def _finding(cell: Cell, knee: Knee, rows: Sequence[CapacityRow]) -> Finding:
+    assert knee.at is not None
+    sure = knee.ratio.low > LEFT and knee.votes[1] >= MIN_SWEEPS
+    row = next(
+        row
+        for policy in (knee.policy, UNLIMITED)
+        for row in rows
+        if (row.context, row.concurrency, row.policy) == (knee.context, knee.at, policy)
+    )
+    under = "without a limit" if knee.policy == UNLIMITED else f"under {knee.policy}"
+    if knee.votes[1] < MIN_SWEEPS:
+        span = f" (of {counted(knee.votes[1], 'repeat')}; {MIN_SWEEPS} are needed for an interval)"
+    elif knee.low == knee.high:
+        span = ""
+    else:
+        span = f" (perhaps from {knee.low}, surely from {knee.high or 'no measured number'} on)"
+    holds = (
+        "" if knee.predicted is None else f"; the budget holds {counted(knee.predicted - 1, 'sequence')} side by side"
+    )
+    note = (
+        f"{under}, p99 leaves p50 from {counted(knee.at, 'sequence')} of {knee.context} tokens on{span}: "
+        f"{cost(middle(row.p99_ns))} against {cost(middle(row.p50_ns))}{holds}."
+    )
+    return Finding(
+        kind="knee",
+        lengths=(knee.context, knee.context),
+        ratio=knee.ratio.value,
+        votes=f"{knee.votes[0]}/{knee.votes[1]}",
+        p=None,
+        confidence="confirmed" if sure else "apparent",
+        note=note,
+        cell=cell.label,
+    )
+
+
+def _wrong(cell: Cell, mine: Sequence[Mapping[str, Any]]) -> Iterable[Finding]:
+    """Outputs that are not those the sequence gives alone, tokens that are missing, numbers that are not right."""
+    alone = {
+        (line["context"], line["tokens"], number): digest
+        for line in mine
+        for number, digest in enumerate(line["alone"])
+    }
+    for line in mine:
+        told = []
+        for number, digest in enumerate(line["outputs"]):
+            key = (line["context"], line["tokens"], number)
+            if number in line["rejected"]:
+                continue
+            if len(line["done"][number]) != line["tokens"]:
+                told.append(f"sequence {number} got {len(line['done'][number])} of {line['tokens']} tokens")
+            elif alone.get(key, digest) != digest:
+                told.append(f"sequence {number} gave other outputs than alone")
+        if line.get("correct") is False:
+            told.append("the first sequence's last token is wrong")
+        if told:
+            more = f", and {len(told) - 1} more" if len(told) > 1 else ""
+            note = f"{told[0]}{more}: {counted(line['concurrency'], 'sequence')} under {line['policy']}."
+            lengths = (line["context"] + 1, line["context"] + line["tokens"])
+            yield Finding("wrong-result", lengths, None, None, None, "confirmed", note, cell=cell.label)
+
+
+def _notes(cell: Cell, rows: Sequence[CapacityRow], mine: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    if not mine:
+        yield "nothing was served, so nothing can be said."
+        return
+    checked = sum(len(line["outputs"]) - len(line["rejected"]) for line in mine)
+    if not any(_wrong(cell, mine)):
+        yield (
+            f"all {counted(checked, 'sequence')} served have all their tokens, and each gave what it gives alone, "
+            "bit for bit."
+        )
+    if any(row.rejected for row in rows):
+        most = max(row.rejected for row in rows)
+        yield f"reject refused up to {counted(most, 'sequence')} of a load; they got no tokens and are in no latency."
+    policies = {row.policy for row in rows if row.served}
+    if "evict-recompute" in policies:
+        yield "evict-recompute computes attention over the context again; a model's other layers would add to it."
+    if "spill-host" in policies and cell.backend in _SAME_MEMORY:
+        yield "spill-host frees nothing here: the device's memory is the host's; its times are those of the copies."
+    slow = [row for row in rows if row.p99_cost is not None and row.p99_cost > 1]
+    if slow:
+        worst = max(slow, key=lambda row: row.p99_cost or 0.0)
+        yield (
+            f"the dearest policy was {worst.policy}: {times(worst.p99_cost or 0.0)} the p99 of the same "
+            f"{counted(worst.concurrency, 'sequence')} of {worst.context} tokens without a limit."
+        )
+
+
+def _run_notes(run: Run) -> Iterable[str]:
+    if run.plan.get("simulate") is not None or any(cell.backend == "simulated" for cell in run.cells):
+        yield "Simulated device: these times are programmed, not measured on hardware."
+    yield "Memory is linear in sequences x tokens; what is measured is what it rose by once there were caches."
+
+
+def _entry(plan: Mapping[str, Any], name: str, index: int) -> Any:
+    """What a plan says of one cell, None where it does not."""
+    values = plan.get(name)
+    return values[index] if isinstance(values, list) and index < len(values) else None

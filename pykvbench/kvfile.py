@@ -1,7 +1,7 @@
 """KV caches in safetensors files: written so that no half of one ever loads, and checked before one is used.
 
-A file is written under another name, flushed to the disk, and renamed: whoever is killed meanwhile leaves no file of
-that name. What it belongs to (Label) and a checksum of each tensor are in its metadata. Tensors are k.0, v.0, k.1, ...,
+A file is written elsewhere, flushed to the disk, and moved to its place: whoever is killed meanwhile leaves no file
+there. Its metadata say what it belongs to (Label) and hold a checksum of each tensor. Tensors are k.0, v.0, k.1, ...,
 [B, Hkv, L, D] each, so that any reader of safetensors can use them; bfloat16 is held as its bits, uint16, in NumPy.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -93,18 +94,17 @@ def write(path: Path, layers: Layers, label: Label, extras: Mapping[str, Array] 
     }
     about = {**asdict(label), "schema": SCHEMA, "checksums": {name: checksum(rows) for name, rows in tensors.items()}}
     _forget_unfinished(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")  # a folder: safetensors makes files of its own
     try:
-        safetensors.serialize_file(specs, partial, metadata={"pykvbench": json.dumps(about)})
-        _flush(partial)
-        partial.replace(path)
+        partial.mkdir()
+        safetensors.serialize_file(specs, partial / path.name, metadata={"pykvbench": json.dumps(about)})
+        _flush(partial / path.name)
+        (partial / path.name).replace(path)
         _flush(path.parent)
     except safetensors.SafetensorError as error:
-        partial.unlink(missing_ok=True)
         raise OSError(f"{path.name} could not be written ({error})") from None
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def read(path: Path, label: Label) -> Stored:
@@ -210,4 +210,4 @@ def _forget_unfinished(path: Path) -> None:
             try:
                 os.kill(int(owner), 0)
             except ProcessLookupError:
-                partial.unlink()
+                shutil.rmtree(partial)

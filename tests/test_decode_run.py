@@ -62,6 +62,9 @@ def test_every_step_is_kept_with_its_memory_and_the_table_is_drawn(tmp_path: Pat
             == len(trajectory["memory"]["rss"])
             == trajectory["budget"]
         )
+        assert [value is not None for value in trajectory["memory"]["rss"]] == [
+            step in (0, trajectory["budget"] - 1) for step in range(trajectory["budget"])
+        ]
         assert all(0 < dispatch <= total for dispatch, total in zip(trajectory["dispatch"], trajectory["total"]))
     drawn = subprocess.run(
         [sys.executable, "-m", "pykvbench", "plot", str(path), "-o", str(picture)], capture_output=True

@@ -52,7 +52,6 @@ def test_caches_hold_what_their_policy_says(found: Any, case: str, rows_before: 
     assert found["memory"][case]["before"]["caches"] == rows_before * per_row
     assert found["memory"][case]["after"]["caches"] == rows_after * per_row
     assert found["memory"][case]["moved"] == (0 if rows_after == rows_before else 8)
-    assert found["memory"][case]["after"]["rss"] > 50e6
 
 
 def test_description_tells_version_build_threads_and_precision(found: Any) -> None:

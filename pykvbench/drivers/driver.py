@@ -24,7 +24,7 @@ class Driver:
                      Returns the attention output of each layer, possibly not computed yet.
     sync(result)     return when the device has finished the result.
     outputs(result)  the result on the host: float64 [num_layers, B, H, D]. Not timed.
-    memory()         counters in bytes by name, such as live, driver, pooled, rss; only those this backend has.
+    memory()         counters in bytes by name, such as live, driver, pooled; only those this backend has.
     describe         versions, device and settings that belong in the run file.
     begin(prompt, budget)  a trajectory begins; None where that changes nothing, as it does on every real device.
     device_ns(n)     ns that the last n steps took by the device's own clock; None where none can be trusted.

@@ -35,7 +35,6 @@ from pykvbench.drivers.mlx_device import (
     restart_peak,
 )
 from pykvbench.drivers.mlx_work import open_work
-from pykvbench.drivers.resident import resident_bytes
 from pykvbench.errors import DriverError
 from pykvbench.values import keys_and_values, query
 
@@ -119,8 +118,8 @@ class Decoder(Cached):
         return results
 
     def memory(self) -> dict[str, int]:
-        """Bytes: live (tensors), driver (taken from the system), peak (of live, above what reset left), rss."""
-        return {"rss": resident_bytes(), **counters(self.device, self.live, self.buffers())}
+        """Bytes: live (tensors), driver (taken from the system), peak (of live, above what reset left)."""
+        return counters(self.device, self.live, self.buffers())
 
     def outputs(self, results: list[Array]) -> npt.NDArray[np.float64]:
         stacked = mx.stack(results[:-1]).astype(mx.float32)  # [num_layers, B, H, 1, D]
@@ -155,7 +154,7 @@ def open_sequences(cell: Cell, capacity: int, seed: int) -> Sequences:
         return _driver(Decoder(cell, room, seed, device, mine), said)
 
     def memory() -> dict[str, int]:
-        return {"rss": resident_bytes(), **counters(device, 0, [])}
+        return counters(device, 0, [])
 
     return Sequences(sequence, memory, said)
 

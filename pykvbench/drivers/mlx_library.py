@@ -32,7 +32,6 @@ from pykvbench.drivers.mlx_device import (
     fix_settings,
     restart_peak,
 )
-from pykvbench.drivers.resident import resident_bytes
 from pykvbench.errors import DriverError
 from pykvbench.weights import tokens
 
@@ -93,8 +92,8 @@ class Generator:
         return [buffer for layer in self.cache for buffer in (layer.keys, layer.values)]
 
     def memory(self) -> dict[str, int]:
-        """Bytes: live (tensors), driver (taken from the system), peak (of live, above what reset left), rss."""
-        return {"rss": resident_bytes(), **counters(self.device, self.live, self.buffers())}
+        """Bytes: live (tensors), driver (taken from the system), peak (of live, above what reset left)."""
+        return counters(self.device, self.live, self.buffers())
 
     def outputs(self, result: list[int]) -> npt.NDArray[np.float64]:
         return np.array(result, dtype=np.float64).reshape(1, -1, 1, 1)  # [1, B, 1, 1]

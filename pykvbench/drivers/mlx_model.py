@@ -28,7 +28,6 @@ from pykvbench.drivers.mlx_device import (
     fix_settings,
     restart_peak,
 )
-from pykvbench.drivers.resident import resident_bytes
 from pykvbench.errors import DriverError
 from pykvbench.weights import LayerWeights, inputs, layer_weights, model_weights, tokens
 
@@ -160,8 +159,8 @@ class Block(Cached):
         return x + _linear(gelu_approx(h), w.down_weight, w.down_bias)
 
     def memory(self) -> dict[str, int]:
-        """Bytes: live (tensors), driver (taken from the system), peak (of live, above what reset left), rss."""
-        return {"rss": resident_bytes(), **counters(self.device, self.live, self.buffers())}
+        """Bytes: live (tensors), driver (taken from the system), peak (of live, above what reset left)."""
+        return counters(self.device, self.live, self.buffers())
 
     def outputs(self, result: Any) -> npt.NDArray[np.float64]:
         last: Array = result[None, :, -1:].astype(mx.float32)  # [1, B, 1, hidden]

@@ -25,7 +25,6 @@ from pykvbench.drivers.mlx_device import (
     fix_settings,
     restart_peak,
 )
-from pykvbench.drivers.resident import resident_bytes
 from pykvbench.errors import DriverError
 from pykvbench.values import keys_and_values, query
 
@@ -78,8 +77,8 @@ class Recomputer(Attention):
         return results
 
     def memory(self) -> dict[str, int]:
-        """Bytes: live (tensors), driver (taken from the system), peak (of live, above what reset left), rss."""
-        return {"rss": resident_bytes(), **counters(self.device, self.live, [])}
+        """Bytes: live (tensors), driver (taken from the system), peak (of live, above what reset left)."""
+        return counters(self.device, self.live, [])
 
     def outputs(self, results: list[Array]) -> npt.NDArray[np.float64]:
         last = mx.stack([o[:, :, -1] for o in results[:-1]]).astype(mx.float32)  # [num_layers, B, H, D]

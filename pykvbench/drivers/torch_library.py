@@ -19,7 +19,6 @@ import torch
 from pykvbench.cell import NO_CACHE, Cell
 from pykvbench.drivers.driver import Driver
 from pykvbench.drivers.library import check_library, check_weights, configuration, loading
-from pykvbench.drivers.resident import resident_bytes
 from pykvbench.drivers.torch_cache import DTYPES
 from pykvbench.drivers.torch_device import (
     check_dtype,
@@ -107,8 +106,8 @@ class Generator:
         return [buffer for layer in layers if layer.is_initialized for buffer in (layer.keys, layer.values)]
 
     def memory(self) -> dict[str, int]:
-        """Bytes: live (tensors), driver (taken from the system), peak (of live, above what reset left), rss."""
-        return {"rss": resident_bytes(), **counters(self.device, self.live, self.buffers())}
+        """Bytes: live (tensors), driver (taken from the system), peak (of live, above what reset left)."""
+        return counters(self.device, self.live, self.buffers())
 
     def outputs(self, result: list[int]) -> npt.NDArray[np.float64]:
         return np.array(result, dtype=np.float64).reshape(1, -1, 1, 1)  # [1, B, 1, 1]

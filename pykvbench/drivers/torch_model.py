@@ -17,7 +17,6 @@ import torch.nn.functional as F
 
 from pykvbench.cell import NO_CACHE, Cell
 from pykvbench.drivers.driver import Driver
-from pykvbench.drivers.resident import resident_bytes
 from pykvbench.drivers.torch_attention import Array
 from pykvbench.drivers.torch_cache import CACHES, DTYPES, Cached, upload
 from pykvbench.drivers.torch_device import (
@@ -160,8 +159,8 @@ class Block(Cached):
         return x + _linear(F.gelu(h, approximate="tanh"), w.down_weight, w.down_bias)
 
     def memory(self) -> dict[str, int]:
-        """Bytes: live (tensors), driver (taken from the system), peak (of live, above what reset left), rss."""
-        return {"rss": resident_bytes(), **counters(self.device, self.live, self.buffers())}
+        """Bytes: live (tensors), driver (taken from the system), peak (of live, above what reset left)."""
+        return counters(self.device, self.live, self.buffers())
 
     def outputs(self, result: Any) -> npt.NDArray[np.float64]:
         last: Array = result[None, :, -1:].to(torch.float32)  # [1, B, 1, hidden]

@@ -14,7 +14,6 @@ import torch
 
 from pykvbench.cell import Cell
 from pykvbench.drivers.driver import Driver
-from pykvbench.drivers.resident import resident_bytes
 from pykvbench.drivers.torch_attention import Array, Attention
 from pykvbench.drivers.torch_cache import DTYPES, upload
 from pykvbench.drivers.torch_device import (
@@ -78,8 +77,8 @@ class Recomputer(Attention):
         return results
 
     def memory(self) -> dict[str, int]:
-        """Bytes: live (tensors), driver (taken from the system), peak (of live, above what reset left), rss."""
-        return {"rss": resident_bytes(), **counters(self.device, self.live, [])}
+        """Bytes: live (tensors), driver (taken from the system), peak (of live, above what reset left)."""
+        return counters(self.device, self.live, [])
 
     def outputs(self, results: list[Array]) -> npt.NDArray[np.float64]:
         last = torch.stack([o[:, :, -1] for o in results[:-1]]).to(torch.float32)  # [num_layers, B, H, D]

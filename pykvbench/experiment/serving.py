@@ -14,7 +14,7 @@ from pykvbench import _timer, kvfile
 from pykvbench.dispatch.footprint import footprint, rows_of
 from pykvbench.drivers.driver import Driver, Sequences
 from pykvbench.drivers.numpy_driver import TOLERANCE, numerics_error
-from pykvbench.drivers.resident import available_bytes
+from pykvbench.drivers.resident import available_bytes, resident_bytes
 from pykvbench.experiment.scheduler import Load, serve
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def measure(worker: Worker, sequences: Sequences, item: dict[str, Any]) -> None:
     engine = Engine(worker, sequences, item)
     gc.collect()
     gc.freeze()  # before any driver is made: what is frozen is never freed, and drivers refer to themselves
-    before = sequences.memory()
+    before = {"rss": resident_bytes(), **sequences.memory()}
     engine.drivers[0] = engine.sequence(0)
     worker.warm_up(engine.drivers[0])
     alone = [engine.alone(engine.drivers[0])]
@@ -169,7 +169,7 @@ class Engine:
 
     def _count(self, number: int) -> None:
         """Keep the most that each counter has reached; caches are added up over the sequences in memory."""
-        counts = self.drivers[number].memory()
+        counts = {"rss": resident_bytes(), **self.drivers[number].memory()}
         if "caches" in counts:
             self.caches[number] = counts["caches"]
             counts["caches"] = sum(self.caches.values())

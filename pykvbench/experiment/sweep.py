@@ -11,7 +11,9 @@ import numpy.typing as npt
 from pykvbench import _timer
 from pykvbench.drivers.driver import Driver
 from pykvbench.drivers.numpy_driver import TOLERANCE, numerics_error
-from pykvbench.experiment.inject import injected_step, parse_injection
+from pykvbench.drivers.parts import STEP, Part
+from pykvbench.drivers.resident import resident_bytes
+from pykvbench.experiment.inject import Injector, parse_injection, undisturbed
 from pykvbench.experiment.plan import CALLS_BEFORE_STEADY
 
 if TYPE_CHECKING:
@@ -22,17 +24,15 @@ def measure(worker: Worker, driver: Driver, item: dict[str, int]) -> None:
     """Visit item's length, then compare the last sample's output with the float64 reference, and write the line."""
     task, length = worker.task, item["length"]
     prepare = partial(driver.reset, length - 1)
-    step = driver.step
-    for injection in map(parse_injection, task["inject"]):
-        if injection.length == length:
-            step = injected_step(driver, injection, prepare)
+    injector = Injector(driver, map(parse_injection, task["inject"]), task["process"], task["warmup_length"])
+    step = injector.step("whole", Part(driver.reset, driver.step, STEP), length)
     stamps = np.zeros((CALLS_BEFORE_STEADY + task["samples"], 3), dtype=np.int64)
     before = _timer.usage()
     result = _timer.run(step, driver.sync, stamps, prepare)
     after = _timer.usage()
     spans = np.stack([stamps[:, 1] - stamps[:, 0], stamps[:, 2] - stamps[:, 0]], axis=1)  # dispatch, total
     device = {} if driver.device_ns is None else {"device": driver.device_ns(task["samples"])}
-    error = numerics_error(driver.outputs(result), _expected(task["reference"], item["row"]))
+    error = numerics_error(driver.outputs(undisturbed(result)), _expected(task["reference"], item["row"]))
     worker.write(
         "visit",
         order=item["order"],
@@ -46,7 +46,7 @@ def measure(worker: Worker, driver: Driver, item: dict[str, int]) -> None:
         **device,
         error=error if np.isfinite(error) else None,
         correct=bool(error <= TOLERANCE[worker.cell.geometry.dtype]),
-        memory=driver.memory(),
+        memory={"rss": resident_bytes(), **driver.memory()},
         cpu=after[0] - before[0],
         switches=[after[1] - before[1], after[2] - before[2]],
     )

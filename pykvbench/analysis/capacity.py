@@ -65,10 +65,17 @@ def _verdict(findings: Sequence[Finding], right: bool, sure: bool) -> str:
     return "smooth" if right and sure and not knees else "unresolved"
 
 
-def intervals_ns(line: Mapping[str, Any]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Times from one token of a sequence to its next, of all sequences that were served; the first from arrival."""
-    served = [np.diff([0, *done]) for number, done in enumerate(line["done"]) if number not in line["rejected"]]
-    return np.concatenate(served).astype(np.float64) if served else np.zeros(0)
+def latencies_ns(line: Mapping[str, Any]) -> dict[str, float]:
+    """p50, p95, p99 and max of the time from one token of a sequence to its next, the first from arrival.
+
+    p50 is that of the middle sequence, the others are those of the sequence that fares worst: one user who waits for
+    a whole other conversation is 1 in 32 of his own tokens, and lost among everybody's.
+    """
+    served = [done for done in line["done"] if len(done) == line["tokens"]]
+    gaps = np.diff(np.array(served, dtype=np.float64), axis=1, prepend=0.0)  # [sequences, tokens]
+    p50, p95, p99 = np.percentile(gaps, [50, 95, 99], axis=1)
+    worst = {"p95_ns": p95.max(), "p99_ns": p99.max(), "max_ns": gaps.max()}
+    return {"p50_ns": float(np.median(p50)), **{name: float(value) for name, value in worst.items()}}
 
 
 def _rows(run: Run, index: int, mine: Sequence[Mapping[str, Any]], limit: int | None) -> Iterable[CapacityRow]:
@@ -98,7 +105,12 @@ def _row(
 ) -> CapacityRow:
     """One row from its lines, or from the event that says why there are none."""
     where = (context, concurrency, policy)
-    lines = [line for line in mine if (line["context"], line["concurrency"], line["policy"]) == where]
+    lines = [
+        line
+        for line in mine
+        if (line["context"], line["concurrency"], line["policy"]) == where
+        and any(len(done) == line["tokens"] for done in line["done"])
+    ]
     if not lines:
         events = [
             event["event"]
@@ -107,23 +119,22 @@ def _row(
             and (event.get("context"), event.get("concurrency"), event.get("policy")) == where
         ]
         outcome = next((OUTCOMES[event] for event in events if event in OUTCOMES), "not measured")
-        return CapacityRow(*where, outcome=outcome, held=float("nan"), memory={}, **room)
-    gaps = [intervals_ns(line) for line in lines]
+        return CapacityRow(context, concurrency, policy, outcome=outcome, held=float("nan"), memory={}, **room)
+    latencies = [latencies_ns(line) for line in lines]
+    tails: dict[str, Any] = {name: tuple(latency[name] for latency in latencies) for name in latencies[0]}
     counters = [name for name in lines[0]["peak"] if all(name in line["peak"] for line in lines)]
     moves = [[ns for line in lines for ns in line[name]] for name in ("out", "into")]
-    p50, p95, p99 = (tuple(float(np.percentile(gap, share)) for gap in gaps) for share in (50, 95, 99))
     return CapacityRow(
-        *where,
+        context=context,
+        concurrency=concurrency,
+        policy=policy,
         outcome="",
         held=float(np.median([line["held"] for line in lines])),
         memory={
             name: float(np.median([line["peak"][name] - line["before"].get(name, 0) for line in lines]))
             for name in counters
         },
-        p50_ns=p50,
-        p95_ns=p95,
-        p99_ns=p99,
-        max_ns=tuple(float(gap.max()) for gap in gaps),
+        **tails,
         tokens_per_s=tuple(sum(len(done) for done in line["done"]) / max(line["took"], 1) * 1e9 for line in lines),
         rejected=max(len(line["rejected"]) for line in lines),
         resident=max(int(line.get("resident", 0)) for line in lines),

@@ -15,7 +15,8 @@ class CapacityRow:
     """So many sequences of one context under one policy; tuples hold a value for each repeat.
 
     `outcome` is empty when it was served, else why not: "out of memory", "does not fit", "not measured". Latency is
-    the time from one token of a sequence to its next, pooled over sequences; the first counts from arrival.
+    the time from one token of a sequence to its next, the first from arrival: p50 of the middle sequence, p95, p99 and
+    max of the one that fares worst.
     """
 
     context: int

@@ -18,7 +18,7 @@ SMALL = ["--num-layers", "1", "--num-heads", "1", "--head-dim", "8", "--warmup",
 
 
 def attn(*options: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pykvbench", "attn", "--backend", "simulated", *SMALL, *options]
+    command = [sys.executable, "-m", "pykvbench", "attn", "--backend", "simulated", "--no-attribute", *SMALL, *options]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
 
 
@@ -197,6 +197,7 @@ def test_extra_work_injected_into_the_real_cpu_driver_is_found_at_exactly_its_le
         "2",
         "--inject",
         "421:4x",
+        "--no-attribute",
         "--warmup",
         "0",
         "--json",

@@ -19,7 +19,6 @@ QUESTIONS = {
     "part:pv": "Is it in P V?",
     "whole:manual": "Is it in the three operations of attention in sequence, without the append?",
     "kernel:fused": "Does the framework's fused attention have it?",
-    "kernel:manual": "Does attention by matmul, softmax, matmul have it?",
     "layout:contiguous": "Is it there when K and V are contiguous copies?",
     "capacity:other": "Is it there when the buffers have another capacity, so another stride?",
     "padded:32": "Is it there when attention is padded to the next multiple of 32, with a mask?",

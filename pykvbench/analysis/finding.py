@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
+    from pykvbench.analysis.attribution import Attribution
     from pykvbench.analysis.capacity_table import CapacityTable
 
 KINDS = (
@@ -151,6 +152,7 @@ class Result:
 
     cells: tuple[CellResult, ...]
     notes: tuple[str, ...] = ()
+    attributions: tuple[Attribution, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -186,6 +188,7 @@ class Result:
                 }
                 for cell in self.cells
             ],
+            **({"attributions": [one.to_json() for one in self.attributions]} if self.attributions else {}),
             **({"capacity": tables} if (tables := self._capacity()) else {}),
         }
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from pykvbench.analysis import spikes
+from pykvbench.analysis.attribution import with_causes
 from pykvbench.analysis.ceiling import ceiling_of, too_fast
 from pykvbench.analysis.finding import CellResult, Curve, Finding, Floats, Ints, Result
 from pykvbench.analysis.growth import growth_findings
@@ -26,7 +27,7 @@ def analyze_run(run: Run, min_ratio: float = 1.10) -> Result:
         _analyze_cell(cell.label, run.visits.of_cell(index), run, index, min_ratio)
         for index, cell in enumerate(run.cells)
     )
-    return Result(cells, (*run.notes, *_run_notes(run)))
+    return with_causes(run, Result(cells, (*run.notes, *_run_notes(run))))
 
 
 def _analyze_cell(label: str, visits: Visits, run: Run, index: int, min_ratio: float) -> CellResult:

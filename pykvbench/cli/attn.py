@@ -14,6 +14,7 @@ from pykvbench.cli.show import dated, finish, progress, show
 from pykvbench.lengths import parse_lengths
 
 if TYPE_CHECKING:
+    from pykvbench.experiment.interpreter import Interpreter
     from pykvbench.experiment.plan import Plan
     from pykvbench.experiment.request import Request
 
@@ -35,9 +36,11 @@ if TYPE_CHECKING:
 @click.option(
     "--inject",
     multiple=True,
-    metavar="LENGTH:RATIOx",
-    help="Add work on the host at a length, to see it found; labelled in the run.",
+    metavar="LENGTH:RATIOx[@PLACE]",
+    help="Add work at a length, to see it found and attributed; labelled in the run. PLACE: append, qk, softmax, pv, "
+    "first, alloc, device, joined by +; /3 at the end for every third process.",
 )
+@click.option("--attribute/--no-attribute", default=True, help="After a confirmed finding, measure what it is due to.")
 @click.option("--cpus", metavar="LIST", help="CPUs that the measuring processes are held to, such as 0,1 (Linux).")
 @click.option(
     "--python",
@@ -58,6 +61,7 @@ def command(
     sweeps: int,
     samples: int,
     inject: tuple[str, ...],
+    attribute: bool,
     cpus: str | None,
     programs: tuple[str, ...],
     seed: int,
@@ -91,6 +95,8 @@ def command(
         backends = [cell.backend for cell in before.cells]
         with interpreters(programs, backends) as pythons, progress(len(before.visits)) as report:
             status = experiment.resume(before, path, report, pythons)
+            if attribute and status == "complete":
+                status = _attribute(path, min_ratio, pythons)
     else:
         cells = request.cells(ATTN_LAYERS, here=not programs)
         with interpreters(programs, [cell.backend for cell in cells]) as pythons:
@@ -112,8 +118,27 @@ def command(
                 click.echo(line, err=True)
             with progress(plan.visits) as report:
                 status = experiment.start(plan, path, sys.argv[1:], facts, report)
+            if attribute and status == "complete":
+                status = _attribute(path, min_ratio, pythons)
     result = show(path, min_ratio, as_json)
     finish(ctx, path, status, result, fail_on_finding, f" Finish it with: pykvbench attn --resume {path}")
+
+
+def _attribute(path: Path, min_ratio: float, pythons: tuple[Interpreter, ...]) -> str:
+    """Contrast what the sweeps confirmed, if anything, and return the run's status."""
+    from pykvbench import record
+    from pykvbench.analysis.targets import targets
+    from pykvbench.analysis.verdict import analyze_run
+    from pykvbench.experiment import attribution
+
+    run = record.read(path)
+    found = targets(run, analyze_run(run, min_ratio))
+    if not found.chosen or run.contrasts:
+        return "complete"
+    for line in (attribution.cost(run, found.chosen), *found.left_out):
+        click.echo(line, err=True)
+    with progress(1) as report:
+        return attribution.attribute(run, path, found.chosen, found.left_out, report, pythons)
 
 
 def _cost(plan: Plan) -> str:

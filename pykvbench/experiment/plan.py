@@ -9,6 +9,7 @@ import numpy as np
 
 from pykvbench.cell import Cell
 from pykvbench.dispatch.layout import fixed_capacity
+from pykvbench.drivers.parts import ATTENTION
 from pykvbench.errors import RunFileError, UsageError
 from pykvbench.experiment.inject import Injection, parse_injection
 from pykvbench.experiment.interpreter import Interpreter
@@ -52,6 +53,12 @@ class Plan:
                 raise UsageError(
                     f"--inject {injection.text} is outside the measured lengths {format_lengths(self.lengths)}; "
                     "inject at one of them."
+                )
+            fused = any(cell.kernel == "fused" for cell in self.cells)
+            if fused and injection.place in ATTENTION:
+                raise UsageError(
+                    f"--inject {injection.text} needs an operation that the fused kernel does not have; "
+                    "measure --kernel manual."
                 )
 
     @property

@@ -110,6 +110,15 @@ class Worker:
             from pykvbench.experiment import serving
 
             return self.each(partial(serving.measure, self, self.open(open_sequences)))
+        if self.task["measure"] == "contrasts":
+            from pykvbench.experiment import contrasts
+
+            driver = self.open(open_driver)
+            opened = contrasts.open_contrasts(self, driver)
+            self.warm_up(driver)
+            gc.collect()
+            gc.freeze()
+            return self.each(partial(contrasts.measure, self, opened))
         measure = {"sweep": sweep.measure, "trajectories": trajectory.measure}[self.task["measure"]]
         driver = self.open(open_driver)
         self.warm_up(driver)

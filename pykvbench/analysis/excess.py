@@ -1,0 +1,108 @@
+"""By how much the flagged lengths cost more than their neighbours, in each process that contrasted them."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pykvbench.analysis.finding import Floats
+from pykvbench.target import Target
+
+Line = Mapping[str, Any]
+Times = dict[tuple[str, int, int], list[float]]  # (variant, process, length) -> one value a round
+
+# Two-sided 95 % points of Student's t for 1 to 9 degrees of freedom.
+_STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
+
+
+@dataclass(frozen=True)
+class Excess:
+    """One variant in the processes that measured it; arrays run over them."""
+
+    processes: tuple[int, ...]
+    flagged_ns: Floats
+    control_ns: Floats
+    noise: Floats  # log spread of one neighbour around the others
+
+    @property
+    def ns(self) -> Floats:
+        """What the flagged lengths cost more than their neighbours."""
+        return self.flagged_ns - self.control_ns
+
+    @property
+    def ratio(self) -> Floats:
+        """How many times as much they cost."""
+        return self.flagged_ns / self.control_ns
+
+    def only(self, processes: Iterable[int]) -> Excess:
+        """The same in some of the processes."""
+        wanted = set(processes)
+        rows = [row for row, process in enumerate(self.processes) if process in wanted]
+        chosen = tuple(self.processes[row] for row in rows)
+        return Excess(chosen, self.flagged_ns[rows], self.control_ns[rows], self.noise[rows])
+
+
+def steady(line: Line) -> float:
+    """The median of the steady samples, ns."""
+    return float(np.median(line["total"]))
+
+
+def steady_dispatch(line: Line) -> float:
+    """The median host time until the steady calls returned, ns."""
+    return float(np.median(line["dispatch"]))
+
+
+def first(line: Line) -> float:
+    """The first call of the visit, ns."""
+    return float(line["first"][1])
+
+
+def collect(lines: Iterable[Line], value: Callable[[Line], float], rounds: range | None = None) -> Times:
+    """One value of each line by variant, process and length."""
+    times: Times = defaultdict(list)
+    for line in lines:
+        if rounds is None or line["round"] in rounds:
+            times[line["variant"], line["process"], line["length"]].append(value(line))
+    return times
+
+
+def excess(times: Times, variant: str, target: Target, controls_of: str | None = None) -> Excess | None:
+    """Flagged against neighbours in every process that has both; `controls_of` takes the neighbours' times elsewhere.
+
+    None where no process has both.
+    """
+    base = controls_of or variant
+    processes = sorted({process for name, process, _ in times if name == variant})
+    rows = []
+    for process in processes:
+        flagged = [np.median(times[variant, process, n]) for n in target.flagged if (variant, process, n) in times]
+        near = [float(np.median(times[base, process, n])) for n in target.near if (base, process, n) in times]
+        if flagged and near:
+            rows.append((process, float(np.median(flagged)), float(np.median(near)), _spread(near)))
+    if not rows:
+        return None
+    columns = [np.array(column, dtype=np.float64) for column in list(zip(*rows, strict=True))[1:]]
+    return Excess(tuple(row[0] for row in rows), *columns)
+
+
+def interval(values: Sequence[float] | Floats) -> tuple[float, float]:
+    """A 95 % interval of the mean over processes: Student's for 3 or more, their range for fewer."""
+    n = len(values)
+    if n < 3:
+        return float(min(values)), float(max(values))
+    half = _STUDENT[min(n - 2, len(_STUDENT) - 1)] * float(np.std(values, ddof=1)) / math.sqrt(n)
+    centre = float(np.mean(values))
+    return centre - half, centre + half
+
+
+def _spread(near: Sequence[float]) -> float:
+    """How far one neighbour lies from the others, as a log: what an excess must clear to be one."""
+    if len(near) < 2:
+        return 0.0
+    logs = np.log(np.maximum(near, 1.0))
+    return float(1.4826 * np.median(np.abs(logs - np.median(logs))))

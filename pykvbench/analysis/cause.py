@@ -8,7 +8,7 @@ import numpy as np
 
 from pykvbench.analysis.evidence import HELD, Evidence
 from pykvbench.analysis.sentences import times
-from pykvbench.drivers.parts import OPERATIONS
+from pykvbench.operations import OPERATIONS
 
 ALONE = 0.6  # share of the whole's excess that one part must have to be the cause, with all others absent
 NEARLY_ALL = 0.85

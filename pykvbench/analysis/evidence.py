@@ -13,7 +13,7 @@ from pykvbench.analysis.excess import Excess, Line, interval
 from pykvbench.analysis.finding import Floats
 from pykvbench.analysis.sentences import cost, times
 from pykvbench.cell import Cell
-from pykvbench.drivers.parts import OPERATIONS
+from pykvbench.operations import OPERATIONS
 from pykvbench.target import Target
 
 HELD = 0.3  # share of the whole's excess from which a process counts as having it: four parts that share it have less

@@ -15,7 +15,8 @@ from pykvbench.drivers.mlx_attention import Array, Attention
 from pykvbench.drivers.mlx_cache import contiguous, full
 from pykvbench.drivers.mlx_device import find_device
 from pykvbench.drivers.mlx_driver import Decoder
-from pykvbench.drivers.parts import ALIGNMENTS, ATTENTION, Part, padded_length, pick
+from pykvbench.drivers.parts import ALIGNMENTS, Part, padded_length, pick
+from pykvbench.operations import ATTENTION
 
 Kernel = Callable[[Array, Array, Array], Array]
 

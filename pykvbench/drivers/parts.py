@@ -6,11 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pykvbench.cell import Cell
+from pykvbench.operations import OPERATIONS
 
-OPERATIONS = ("append", "qk", "softmax", "pv")
-"""The operations of a step by hand, in their order; injections and contrasts go by these names."""
-
-ATTENTION = frozenset({"qk", "softmax", "pv"})
 STEP = frozenset({*OPERATIONS, "step"})
 """What a whole step holds: its operations, and the driver's own code around them."""
 

@@ -19,8 +19,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from pykvbench.drivers.parts import OPERATIONS
 from pykvbench.errors import UsageError
+from pykvbench.operations import OPERATIONS
 
 FAULTS = ("crash", "hang", "oom", "error", "wrong")
 _TIME = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pykvbench.cell import Cell
-from pykvbench.drivers.parts import ALIGNMENTS, ATTENTION, OPERATIONS, Part, padded_length, pick
+from pykvbench.drivers.parts import ALIGNMENTS, Part, padded_length, pick
 from pykvbench.drivers.program import parse_program
 from pykvbench.drivers.simulated_driver import SHARES, Decoder
+from pykvbench.operations import ATTENTION, OPERATIONS
 
 
 def open_parts(

@@ -13,11 +13,12 @@ from functools import partial
 import torch
 
 from pykvbench.cell import Cell
-from pykvbench.drivers.parts import ALIGNMENTS, ATTENTION, Part, padded_length, pick
+from pykvbench.drivers.parts import ALIGNMENTS, Part, padded_length, pick
 from pykvbench.drivers.torch_attention import Array, Attention
 from pykvbench.drivers.torch_cache import contiguous, full
 from pykvbench.drivers.torch_device import find_device
 from pykvbench.drivers.torch_driver import Decoder
+from pykvbench.operations import ATTENTION
 
 Kernel = Callable[[Array, Array, Array], Array]
 

@@ -21,8 +21,9 @@ import numpy as np
 
 from pykvbench import _timer
 from pykvbench.drivers.driver import Driver
-from pykvbench.drivers.parts import ATTENTION, OPERATIONS, Part
+from pykvbench.drivers.parts import Part
 from pykvbench.errors import DriverError, UsageError
+from pykvbench.operations import ATTENTION, OPERATIONS
 
 _INJECTION = re.compile(r"(\d{1,9}):(\d{1,6}(?:\.\d+)?)x(?:@([a-z+]+))?(?:/(\d{1,3}))?", re.ASCII)
 _CALLS = 5  # undisturbed calls from which the extra time is taken; their median survives one stall

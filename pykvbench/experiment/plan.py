@@ -9,11 +9,11 @@ import numpy as np
 
 from pykvbench.cell import Cell
 from pykvbench.dispatch.layout import fixed_capacity
-from pykvbench.drivers.parts import ATTENTION
 from pykvbench.errors import RunFileError, UsageError
 from pykvbench.experiment.inject import Injection, parse_injection
 from pykvbench.experiment.interpreter import Interpreter
 from pykvbench.lengths import format_lengths, parse_lengths
+from pykvbench.operations import ATTENTION
 
 CALLS_BEFORE_STEADY = 2  # first and second call, kept apart from the K steady samples
 MAX_TIMEOUT_S = 86_400  # a day; infinity has no nanoseconds to wait for

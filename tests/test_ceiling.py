@@ -76,6 +76,6 @@ def test_a_comparison_tells_both_sides_share() -> None:
 
 
 def test_probes_are_as_large_as_the_caches_and_much_larger() -> None:
-    assert sizes(SHAPE, (128, 512)) == [SHAPE.kv_bytes(128), SHAPE.kv_bytes(512), 256 << 20]
+    assert sizes(SHAPE, (128, 512)) == [SHAPE.kv_bytes(128), SHAPE.kv_bytes(512), 128 << 20]
     large = geometry("llama-3-8b", batch=8)
     assert sizes(large, (8192,)) == [1 << 30]

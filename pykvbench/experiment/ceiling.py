@@ -16,8 +16,8 @@ from pykvbench.geometry import Geometry
 if TYPE_CHECKING:
     from pykvbench.experiment.worker import Worker
 
-_REPEATS = 7  # the fastest counts: a ceiling is what the device can do
-_LARGE = 256 << 20  # bytes; beyond the last-level cache of any machine this is likely to run on
+_REPEATS = 5  # the fastest counts: a ceiling is what the device can do
+_LARGE = 128 << 20  # bytes; beyond the last-level cache of most machines, and read in half a second by the slowest
 _LARGEST = 1 << 30
 
 

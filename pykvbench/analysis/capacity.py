@@ -52,7 +52,7 @@ def _cell(run: Run, index: int) -> CellResult:
         findings=tuple(findings),
         limit_of_detection=float(LEFT * np.exp(max(halves))) if sure else None,
         smallest_p=None,
-        notes=tuple(f"{cell.label}: {note}" for note in _notes(cell, rows, mine)),
+        notes=tuple(f"{cell.label}: {note}" for note in _notes(cell, _entry(plan, "allocators", index), rows, mine)),
         curve=Curve(nothing.astype(np.int64), np.zeros((0, 0)), nothing, nothing, None, None),
         capacity=table,
     )
@@ -249,7 +249,7 @@ def _wrong(cell: Cell, mine: Sequence[Mapping[str, Any]]) -> Iterable[Finding]:
             yield Finding("wrong-result", lengths, None, None, None, "confirmed", note, cell=cell.label)
 
 
-def _notes(cell: Cell, rows: Sequence[CapacityRow], mine: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+def _notes(cell: Cell, allocator: str, rows: Sequence[CapacityRow], mine: Sequence[Mapping[str, Any]]) -> Iterable[str]:
     if not mine:
         yield "nothing was served, so nothing can be said."
         return
@@ -259,6 +259,7 @@ def _notes(cell: Cell, rows: Sequence[CapacityRow], mine: Sequence[Mapping[str, 
             f"all {counted(checked, 'sequence')} served have all their tokens, and each gave what it gives alone, "
             "bit for bit."
         )
+    yield from _agreement(cell, allocator, rows)
     if any(row.rejected for row in rows):
         most = max(row.rejected for row in rows)
         yield f"reject refused up to {counted(most, 'sequence')} of a load; they got no tokens and are in no latency."
@@ -274,6 +275,21 @@ def _notes(cell: Cell, rows: Sequence[CapacityRow], mine: Sequence[Mapping[str, 
             f"the dearest policy was {worst.policy}: {times(worst.p99_cost or 0.0)} the p99 of the same "
             f"{counted(worst.concurrency, 'sequence')} of {worst.context} tokens without a limit."
         )
+
+
+def _agreement(cell: Cell, allocator: str, rows: Sequence[CapacityRow]) -> Iterable[str]:
+    """Whether the caches in memory took what was predicted, within what rounding leaves open for each buffer."""
+    known = [row for row in rows if "caches" in row.memory]
+    doubt = 2 * cell.geometry.num_layers * ALLOCATORS[allocator].doubt
+    off = [row for row in known if abs(row.memory["caches"] - row.held) > doubt * row.resident]
+    if off:
+        row = max(off, key=lambda row: abs(row.memory["caches"] - row.held))
+        yield (
+            f"the caches of {counted(row.concurrency, 'sequence')} of {row.context} tokens under {row.policy} took "
+            f"{row.memory['caches']:.0f} bytes and {row.held:.0f} were predicted: more apart than rounding explains."
+        )
+    elif known:
+        yield f"in all {len(known)} rows the caches took what was predicted, within the rounding of their buffers."
 
 
 def _run_notes(run: Run) -> Iterable[str]:

@@ -34,14 +34,21 @@ class Allocator:
             return 1 << (size - 1).bit_length() if self.powers else size
         return -(-size // self.unit) * self.unit
 
+    @property
+    def doubt(self) -> int:
+        """Bytes by which a right prediction of one buffer may miss what is measured: a page of the system at least."""
+        return max(self.unit, self.slack, 4 << 10)
+
 
 ALLOCATORS = {
     "cpu": Allocator(1, source="torch's CPU allocator asks for what is needed"),
     "cuda": Allocator(512, slack=1 << 20, source="torch's CUDA caching allocator: 512 B, up to 1 MiB left unsplit"),
     "mps": Allocator(PAGE, source="torch 2.6-2.14, MPSAllocator.h: 256 B or pages of 16 KiB, here the larger"),
-    "mlx metal": Allocator(PAGE, exact_to=PAGE, source="mlx: pages of 16 KiB above one page"),
-    "mlx cuda": Allocator(PAGE, exact_to=PAGE - 1, powers=True, source="mlx: powers of two, then 16 KiB"),
-    "mlx cpu": Allocator(1, source="mlx's CPU allocator asks for what is needed"),
+    "mlx metal": Allocator(PAGE, exact_to=PAGE, slack=2 * PAGE, source="mlx: pages of 16 KiB above one page"),
+    "mlx cuda": Allocator(
+        PAGE, exact_to=PAGE - 1, powers=True, slack=2 * PAGE, source="mlx: powers of two, then 16 KiB"
+    ),
+    "mlx cpu": Allocator(1, slack=8 << 10, source="mlx's CPU allocator asks for what is needed"),
     "simulated": Allocator(1, source="nothing is allocated"),
 }
 

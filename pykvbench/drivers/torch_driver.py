@@ -114,6 +114,7 @@ class Decoder(Cached):
             x = self.x + o
         results.append(x)
         self.finish(results)
+        self.prompt.mask = None  # at 32k keys as large as one layer's K
         self.begin(last)
         return results
 

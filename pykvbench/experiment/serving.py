@@ -125,20 +125,18 @@ class Engine:
         return int(self.stamps[0, 2] - self.stamps[0, 0])
 
     def leave(self, number: int) -> int:
-        save = self.drivers[number].save
-        assert save is not None  # every driver of attention alone has it
         began = _timer.now_ns()
         if self.item["policy"] == "spill-host":
-            self.saved[number] = save()
+            self.saved[number] = self._rows(number)
         elif self.item["policy"] == "spill-disk":
-            kvfile.write(self._file(number), save(), self._label(number))
+            kvfile.write(self._file(number), self._rows(number), self._label(number))
         self._drop(number)
         return _timer.now_ns() - began
 
     def enter(self, number: int) -> int:
         began = _timer.now_ns()
         driver = self.drivers[number] = self.sequence(number)
-        assert driver.restore is not None and driver.prefill is not None  # as in leave
+        assert driver.restore is not None and driver.prefill is not None  # as in _rows
         if self.item["policy"] == "spill-host":
             driver.restore(self.saved.pop(number))
         elif self.item["policy"] == "spill-disk":
@@ -162,6 +160,12 @@ class Engine:
         self.progress[0] += 1
         return result
 
+    def _rows(self, number: int) -> kvfile.Layers:
+        """A sequence's keys and values on the host. In a method of its own: what names a driver keeps its memory."""
+        save = self.drivers[number].save
+        assert save is not None  # every driver of attention alone has it
+        return save()
+
     def _drop(self, number: int) -> None:
         del self.drivers[number]
         self.caches.pop(number, None)
@@ -170,6 +174,7 @@ class Engine:
     def _count(self, number: int) -> None:
         """Keep the most that each counter has reached; caches are added up over the sequences in memory."""
         counts = {"rss": resident_bytes(), **self.drivers[number].memory()}
+        counts.pop("peak", None)  # of the last step alone
         if "caches" in counts:
             self.caches[number] = counts["caches"]
             counts["caches"] = sum(self.caches.values())

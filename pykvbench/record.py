@@ -16,6 +16,12 @@ serving     one load served under one policy (`capacity`): cell, context, concur
             held (most sequences in memory, and their predicted bytes), predicted (bytes of a sequence at its end),
             before and peak (bytes by counter), outputs and alone (digests of each sequence's outputs, among the
             others and alone), error and correct (of the first sequence's last token)
+reuse       the first token after a prompt, recomputed or restored (`reuse`): cell, length, tier (recompute, device,
+            host, disk), repeat, process, order (of the prompt in the run), place (in it), search (whether measured to
+            find the break-even length), at, and for each sample in ns: read (from the disk), check, restore (computing
+            the prompt, or putting its rows into the caches) and step; first (ns of computing it first of all), bytes
+            (of K and V, or of the file), write (ns, null if the file was there), how and cold (of reading), recomputed
+            (whether the file was refused), equal (to the output of the KV that was saved), error, correct, memory
 event       event (its name), at, and what it is about: cell, sweep, process, length, detail
 end         status: complete, interrupted or incomplete; a second one, after the contrasts, replaces the first
 
@@ -88,6 +94,7 @@ class Run:
     notes: tuple[str, ...]
     contrasts: tuple[dict[str, Any], ...] = ()
     servings: tuple[dict[str, Any], ...] = ()
+    reuses: tuple[dict[str, Any], ...] = ()
 
     @property
     def is_decode(self) -> bool:
@@ -98,6 +105,11 @@ class Run:
     def is_capacity(self) -> bool:
         """Whether it holds servings of many sequences instead of visits."""
         return self.header.get("command") == "capacity"
+
+    @property
+    def is_reuse(self) -> bool:
+        """Whether it holds times to first token instead of visits."""
+        return self.header.get("command") == "reuse"
 
     @property
     def plan(self) -> dict[str, Any]:
@@ -256,6 +268,7 @@ def _read_lines(file: Iterable[bytes], name: str) -> Run:
     trajectories: list[dict[str, Any]] = []
     contrasts: list[dict[str, Any]] = []
     servings: list[dict[str, Any]] = []
+    reuses: list[dict[str, Any]] = []
     events: list[dict[str, Any]] = []
     end: dict[str, Any] | None = None
     notes: list[str] = []
@@ -273,6 +286,8 @@ def _read_lines(file: Iterable[bytes], name: str) -> Run:
                 trajectories.append(value)
             elif kind == "serving":
                 servings.append({**value, **_serving(value, len(cells))})
+            elif kind == "reuse":
+                reuses.append({**value, **_reuse(value, len(cells))})
             elif kind == "contrast":
                 contrasts.append({**value, **_contrast(value, len(cells))})
             elif kind == "event":
@@ -289,7 +304,7 @@ def _read_lines(file: Iterable[bytes], name: str) -> Run:
     if end is None:
         notes.append("The run has no end line: it was killed or is still going on; what was measured is analysed.")
     visits, told = columns.visits(), (tuple(trajectories), tuple(events), end, tuple(notes))
-    return Run(header, cells, visits, *told, tuple(contrasts), tuple(servings))
+    return Run(header, cells, visits, *told, tuple(contrasts), tuple(servings), tuple(reuses))
 
 
 def _serving(line: dict[str, Any], cells: int) -> dict[str, Any]:
@@ -308,6 +323,23 @@ def _serving(line: dict[str, Any], cells: int) -> dict[str, Any]:
     digests = {name: [str(digest) for digest in line[name]] for name in ("outputs", "alone")}
     rejected = [int(number) for number in line["rejected"]]
     return {**numbers, **memory, **moves, **digests, "done": done, "rejected": rejected, "policy": str(line["policy"])}
+
+
+def _reuse(line: dict[str, Any], cells: int) -> dict[str, Any]:
+    """What analysis reads of a reuse line; raises KeyError, TypeError or ValueError when it is not one."""
+    numbers = {name: int(line[name]) for name in ("cell", "length", "repeat", "bytes")}
+    times = {name: _times(line[name]) for name in ("read", "check", "restore", "step")}
+    samples = {len(values) for values in times.values()}
+    if not 0 <= numbers["cell"] < cells or numbers["length"] < 1 or numbers["repeat"] < 0:
+        raise ValueError("out of range")
+    if len(samples) != 1 or not times["step"] or not all(value > 0 for value in (*times["step"], *times["restore"])):
+        raise ValueError("samples")
+    if line["tier"] == "disk" and not line["recomputed"] and not all(value > 0 for value in times["read"]):
+        raise ValueError("samples")
+    write = None if line["write"] is None else int(line["write"])
+    flags = {name: bool(line[name]) for name in ("search", "recomputed")}
+    told = {name: line[name] for name in ("equal", "correct", "cold", "how")}
+    return {**numbers, **times, **flags, **told, "tier": str(line["tier"]), "write": write}
 
 
 def _contrast(line: dict[str, Any], cells: int) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from pykvbench import record
 from pykvbench.analysis.capacity import analyze_capacity
 from pykvbench.analysis.finding import Result
+from pykvbench.analysis.reuse import analyze_reuse
 from pykvbench.analysis.sentences import counted
 from pykvbench.analysis.series import analyze_series
 from pykvbench.analysis.table import read_table
@@ -33,6 +34,8 @@ def analyze_file(path: str | os.PathLike[str], min_ratio: float = 1.10) -> tuple
     run = record.read(path)
     if run.is_capacity:
         return run, analyze_capacity(run)
+    if run.is_reuse:
+        return run, analyze_reuse(run)
     return run, (analyze_trajectories if run.is_decode else analyze_run)(run, min_ratio)
 
 
@@ -51,6 +54,11 @@ def _experiment(run: Run) -> str:
     plan, seed = run.plan, f"seed {run.header.get('seed')}"
     if run.is_capacity:
         return _capacity(plan, seed)
+    if run.is_reuse:
+        return (
+            f"prompts of {plan.get('lengths')} tokens computed in chunks of {plan.get('chunk')}, {plan.get('repeats')} "
+            f"repeats, shuffled order, fresh process each, {seed}"
+        )
     if not run.is_decode:
         return (
             f"lengths {plan.get('lengths')}, {plan.get('sweeps')} sweeps x {plan.get('samples')} samples, shuffled "

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from pykvbench.analysis.reuse_table import ReuseTable, published
+
 if TYPE_CHECKING:
     from pykvbench.analysis.attribution import Attribution
     from pykvbench.analysis.capacity_table import CapacityTable
@@ -143,6 +145,7 @@ class CellResult:
     curve: Curve
     budgets: tuple[BudgetRow, ...] = ()  # of a decode run
     capacity: CapacityTable | None = None  # of a capacity run
+    reuse: ReuseTable | None = None  # of a reuse run
     axis: str = "length"  # what the curve runs over: "budget" in a table of whole generations
 
 
@@ -188,13 +191,18 @@ class Result:
                 }
                 for cell in self.cells
             ],
-            **({"attributions": [one.to_json() for one in self.attributions]} if self.attributions else {}),
             **({"capacity": tables} if (tables := self._capacity()) else {}),
+            **({"attributions": [one.to_json() for one in self.attributions]} if self.attributions else {}),
+            **({"reuse": {"cells": tables, "published": published()}} if (tables := self._reuse()) else {}),
         }
 
     def _capacity(self) -> list[dict[str, Any]]:
         """The tables of a capacity run, one a cell."""
         return [{"cell": cell.cell, **cell.capacity.to_json()} for cell in self.cells if cell.capacity is not None]
+
+    def _reuse(self) -> list[dict[str, Any]]:
+        """The tables of a reuse run, one a cell."""
+        return [{"cell": cell.cell, **cell.reuse.to_json()} for cell in self.cells if cell.reuse is not None]
 
 
 def _largest(values: list[float | None]) -> float | None:

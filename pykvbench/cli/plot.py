@@ -14,19 +14,21 @@ import click
 )
 def command(path: Path, out: Path) -> None:
     """Draw latency against length and against the time of measurement, a decode run's fan of
-    trajectories, or a capacity run's memory and tails.
+    trajectories, a capacity run's memory and tails, or a reuse run's times to first token.
 
     \b
     Example:  pykvbench plot runs/before.jsonl -o before.png
     """
     from pykvbench.analysis.file import analyze_file
     from pykvbench.dispatch.landmarks import landmarks_of_run
-    from pykvbench.report import capacity_plot, fan
+    from pykvbench.report import capacity_plot, fan, reuse_plot
     from pykvbench.report.plot import draw
 
     run, result = analyze_file(path)
     if run is not None and run.is_capacity:
         capacity_plot.draw(run, result, out)
+    elif run is not None and run.is_reuse:
+        reuse_plot.draw(run, result, out)
     elif run is not None and run.is_decode:
         fan.draw(run, result, out)
     else:

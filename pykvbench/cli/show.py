@@ -26,7 +26,7 @@ FINDINGS, INCOMPLETE = 1, 3  # exit statuses; 2 is for what cannot be done at al
 def show(path: Path, min_ratio: float = 1.10, as_json: bool = False) -> Result:
     """Analyse a file and print what it says."""
     from pykvbench.analysis.file import analyze_file, describe
-    from pykvbench.report import capacity_text, text, trajectory_table
+    from pykvbench.report import capacity_text, reuse_text, text, trajectory_table
 
     run, result = analyze_file(path, min_ratio)
     if as_json:
@@ -36,7 +36,7 @@ def show(path: Path, min_ratio: float = 1.10, as_json: bool = False) -> Result:
     if run is not None:
         click.echo(text.render_events(run.events, width=width), err=True, nl=False)
     colour = sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    pages = {"decode": trajectory_table.render, "capacity": capacity_text.render}
+    pages = {"decode": trajectory_table.render, "capacity": capacity_text.render, "reuse": reuse_text.render}
     render = pages.get(str(run.header.get("command")), text.render) if run is not None else text.render
     click.echo(render(result, header=describe(run), width=width, colour=colour), nl=False)
     return result

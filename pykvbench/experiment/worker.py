@@ -104,7 +104,7 @@ class Worker:
 
     def run(self) -> int:
         """The whole task; returns the exit status."""
-        from pykvbench.experiment import sweep, trajectory
+        from pykvbench.experiment import reuse, sweep, trajectory
 
         if self.task["measure"] == "serving":
             from pykvbench.experiment import serving
@@ -119,7 +119,8 @@ class Worker:
             gc.collect()
             gc.freeze()
             return self.each(partial(contrasts.measure, self, opened))
-        measure = {"sweep": sweep.measure, "trajectories": trajectory.measure}[self.task["measure"]]
+        measures = {"sweep": sweep.measure, "trajectories": trajectory.measure, "reuse": reuse.measure}
+        measure = measures[self.task["measure"]]
         driver = self.open(open_driver)
         self.warm_up(driver)
         gc.collect()

@@ -22,6 +22,7 @@ _EVENTS = {
     "failed": "The step failed",
     "given-up": "The rest of a sweep was given up",
     "unavailable": "The backend was not available",
+    "refused": "A file of KV was refused and the prompt computed again",
     "interrupted": "The run was interrupted",
     "resumed": "The run was resumed",
     "slept": "The machine slept",

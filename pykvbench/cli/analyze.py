@@ -10,7 +10,7 @@ from pykvbench.cli.options import result_options
 from pykvbench.cli.show import FINDINGS, show
 
 
-@click.command("analyze")
+@click.command("analyze", short_help="Say what a run file shows, or anyone's CSV of times.")
 @click.argument("path", type=click.Path(path_type=Path), metavar="RUN|CSV")
 @result_options
 @click.pass_context
@@ -22,6 +22,9 @@ def command(ctx: click.Context, /, path: Path, as_json: bool, min_ratio: float, 
 
     \b
     Example:  pykvbench analyze runs/before.jsonl --json
+
+    Nothing is measured, and neither torch nor mlx is needed. One pass in ascending or unknown order can only give
+    apparent findings: a bad length and a bad minute look the same in it.
     """
     result = show(path, min_ratio, as_json)
     ctx.exit(FINDINGS if fail_on_finding and result.findings else 0)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pykvbench.experiment.request import Request
 
 
-@click.command("attn")
+@click.command("attn", short_help="Time a decode step at every KV length: is one slow?")
 @cell_options(CACHES, "prealloc", "2, or the model's if it has fewer")
 @click.option(
     "--len",
@@ -30,9 +30,13 @@ if TYPE_CHECKING:
     help="KV lengths, both ends included: 380:530, 380:530:2, 64:4096:*2, 128,256, 1k:2k.",
 )
 @click.option(
-    "--sweeps", type=int, default=5, show_default=True, help="Visits to every length, each in a fresh process."
+    "--sweeps",
+    type=int,
+    default=5,
+    show_default=True,
+    help="Visits to every length, each in a fresh process; 3 or more.",
 )
-@click.option("--samples", type=int, default=7, show_default=True, help="Steady samples a visit, after two more calls.")
+@click.option("--samples", type=int, default=7, show_default=True, help="Timed calls a visit, after its first two.")
 @click.option(
     "--inject",
     multiple=True,
@@ -40,7 +44,11 @@ if TYPE_CHECKING:
     help="Add work at a length, to see it found and attributed; labelled in the run. PLACE: append, qk, softmax, pv, "
     "first, alloc, device, joined by +; /3 at the end for every third process.",
 )
-@click.option("--attribute/--no-attribute", default=True, help="After a confirmed finding, measure what it is due to.")
+@click.option(
+    "--attribute/--no-attribute",
+    default=True,
+    help="Whether to measure, after a confirmed finding, what it is due to.  [default: attribute]",
+)
 @click.option("--cpus", metavar="LIST", help="CPUs that the measuring processes are held to, such as 0,1 (Linux).")
 @click.option(
     "--python",
@@ -80,6 +88,10 @@ def command(
 
     \b
     Example:  pykvbench attn --backend mps --len 380:530
+
+    Defaults: GPT-2's heads in float32, attention by hand over a slice of a fixed buffer, so that neither a fused kernel
+    nor a growing cache is in the way; 2 layers, since all have one shape. In a quiet run of this range 5 sweeps agree
+    on a length by chance less than once in a million runs, and the median of 7 samples survives 3 stalls.
     """
     from pykvbench import record
     from pykvbench.experiment import run as experiment

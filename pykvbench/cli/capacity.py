@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pykvbench.experiment.request import Request
 
 
-@click.command("capacity")
+@click.command("capacity", short_help="Serve many sequences: KV memory, tail latency, what fits.")
 @cell_options(CACHES, "prealloc", "the model's")
 @click.option(
     "--context", default="256:1k:*2", show_default=True, metavar="RANGE", help="Tokens in every sequence on arrival."
@@ -65,6 +65,9 @@ def command(
 
     \b
     Example:  pykvbench capacity --model llama-3.2-1b --context 1k:4k:*2 --budget 1GiB
+
+    Defaults: small loads that fit any machine, all layers of the model, no limit of memory, and 3 fresh processes for
+    each load, of which medians are shown.
     """
     from pykvbench.dispatch.footprint import allocator_name
     from pykvbench.drivers.availability import availability

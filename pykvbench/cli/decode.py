@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from pykvbench.experiment.request import Request
 
 
-@click.command("decode")
+@click.command("decode", short_help="Time whole generations: length, budget, history or time?")
 @cell_options((*CACHES, NO_CACHE), "concat", "2 for attention alone, the model's for other bodies")
 @click.option(
-    "--budget", default="480:656:16", show_default=True, metavar="RANGE", help="New tokens a generation: max_tokens."
+    "--budget",
+    default="480:656:16",
+    show_default=True,
+    metavar="RANGE",
+    help="New tokens in a generation (max_tokens).",
 )
 @click.option(
     "--prompt", default="65", show_default=True, metavar="RANGE", help="Tokens in the cache before the first step."
@@ -75,6 +79,9 @@ def command(
 
     \b
     Example:  pykvbench decode --backend mps --budget 480:656:16
+
+    Defaults: budgets and prompt of the report that this question comes from (arXiv 2605.08913), a cache that grows by
+    concatenation, as in that report, and a fresh process for each of 5 generations of every budget, all shuffled.
     """
     from pykvbench.experiment import decode_run as experiment
     from pykvbench.experiment.decode_plan import DecodePlan

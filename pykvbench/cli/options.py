@@ -16,6 +16,14 @@ from pykvbench.geometry import DTYPES, MODELS
 
 Command = Callable[..., Any]
 
+_CACHES = {  # cache policies in the words of a help page
+    "prealloc": "in a fixed buffer",
+    "concat": "concatenated at every step, as in transformers",
+    "chunked": "by 256 tokens at once, as in mlx-lm",
+    "padded": "not at all: a fixed shape and a mask",
+    "none": "there is none, all is computed again",
+}
+
 # The numbers after a command's own, in the order of its help page.
 _GEOMETRY = ("num_layers", "num_heads", "num_kv_heads", "head_dim", "batch")
 _REQUEST = ("backends", "kernels", "caches", "dtypes", "model", *_GEOMETRY, "simulate")
@@ -27,9 +35,14 @@ def cell_options(caches: Sequence[str], cache: str, layers: str) -> Callable[[Co
     `caches` are the policies to choose from, `cache` is the default one, `layers` says how --num-layers defaults.
     """
     options = (
-        _names("--backend", BACKENDS, None, "Framework and device; several are interleaved. Default: the best here."),
-        _names("--kernel", KERNELS, "manual", "Attention as matmul, softmax, matmul, or the framework's fused one."),
-        _names("--cache", caches, cache, "How the KV cache grows."),
+        _names(
+            "--backend",
+            BACKENDS,
+            None,
+            "PyTorch: mps, cuda, cpu. MLX: mlx, mlx-cpu. Several are interleaved. Default: the best one here.",
+        ),
+        _names("--kernel", KERNELS, "manual", "Attention by hand (matmul, softmax, matmul) or the framework's own."),
+        _names("--cache", caches, cache, f"How the KV cache grows: {'; '.join(_CACHES[name] for name in caches)}."),
         _names("--dtype", tuple(DTYPES), "float32", "Element type of Q, K and V."),
         click.option(
             "--model", default="gpt2", show_default=True, metavar="NAME", help=f"Geometry preset: {', '.join(MODELS)}."
@@ -39,7 +52,7 @@ def cell_options(caches: Sequence[str], cache: str, layers: str) -> Callable[[Co
         click.option("--num-kv-heads", type=int, help="KV heads instead of the preset's."),
         click.option("--head-dim", type=int, help="Head dimension instead of the preset's."),
         click.option("--batch", type=int, default=1, show_default=True, help="Sequences stepped at once."),
-        click.option("--simulate", metavar="PROGRAM", help="What --backend simulated does, such as 421=21x,noise=3%."),
+        click.option("--simulate", metavar="PROGRAM", help="What --backend simulated costs, such as 421=21x,noise=3%."),
     )
 
     def decorate(command: Command) -> Command:
@@ -58,14 +71,20 @@ def cell_options(caches: Sequence[str], cache: str, layers: str) -> Callable[[Co
 def run_options(command: Command) -> Command:
     """Options of every command that measures."""
     options = (
-        click.option("--seed", type=int, default=0, show_default=True, help="Seed of the values and of the orders."),
+        click.option(
+            "--seed",
+            type=int,
+            default=0,
+            show_default=True,
+            help="Seed of keys, values and orders; the same one repeats them.",
+        ),
         click.option(
             "--warmup",
             type=float,
             default=1.0,
             show_default=True,
             metavar="SECONDS",
-            help="Stepping before a process measures.",
+            help="Steps for this long, untimed, before each process measures.",
         ),
         click.option(
             "--timeout",
@@ -73,7 +92,7 @@ def run_options(command: Command) -> Command:
             default=60.0,
             show_default=True,
             metavar="SECONDS",
-            help="A process that is silent for longer is given up.",
+            help="Give up a process that is silent for longer.",
         ),
         click.option(
             "-o", "--out", type=click.Path(path_type=Path), help="Run file to write. Default: a dated one under runs/."
@@ -93,7 +112,7 @@ def result_options(command: Command) -> Command:
             default=1.10,
             metavar="RATIO",
             show_default=True,
-            help="Smallest excess that is a finding.",
+            help="Least excess that counts: 1.10 is 10 % more than expected.",
         ),
         click.option("--fail-on-finding", is_flag=True, help="Exit with status 1 when there is a finding."),
     )
@@ -118,8 +137,18 @@ def _names(option: str, known: Sequence[str], default: str | None, text: str) ->
 
     suffix = f"  [default: {default}]" if default else ""
     metavar = "[" + "|".join(known) + "]"
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        return [name for name in known if name.startswith(incomplete)]
+
     return click.option(
-        option, option.strip("-") + "s", multiple=True, callback=read, metavar=metavar, help=text + suffix
+        option,
+        option.strip("-") + "s",
+        multiple=True,
+        callback=read,
+        metavar=metavar,
+        help=text + suffix,
+        shell_complete=complete,
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 
-@click.command("plot")
+@click.command("plot", short_help="Draw a run or a CSV: latency against length, and over time.")
 @click.argument("path", type=click.Path(path_type=Path), metavar="RUN|CSV")
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), required=True, help="Picture to write: .png, .svg or .pdf."

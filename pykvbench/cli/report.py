@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pykvbench.report.repro import Reproducer
 
 
-@click.command("report")
+@click.command("report", short_help="Write a bug report: text, one-file reproducer, picture.")
 @click.argument("path", type=click.Path(path_type=Path), metavar="RUN")
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), required=True, help="Folder to write: a new or an empty one."

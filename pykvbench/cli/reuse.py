@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pykvbench.experiment.reuse_plan import ReusePlan
 
 
-@click.command("reuse")
+@click.command("reuse", short_help="Time to first token: compute a prompt, or restore its KV.")
 @cell_options(CACHES, "prealloc", "2 for attention alone, the model's for other bodies")
 @click.option(
     "--len", "lengths", default="1k,4k", show_default=True, metavar="RANGE", help="Tokens of the prompt: 8192,16384."
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What is around the attention: nothing, a layer, or a model.",
 )
-@click.option("--chunk", type=int, default=512, show_default=True, help="Tokens of the prompt computed at once.")
+@click.option("--chunk", type=int, default=512, show_default=True, help="Tokens of the prompt that are computed at once.")
 @click.option("--repeats", type=int, default=5, show_default=True, help="Fresh processes for every length.")
 @click.option(
     "--keep",
@@ -74,6 +74,9 @@ def command(
 
     \b
     Example:  pykvbench reuse --model llama-3.2-1b --len 2k,8k --tier host,disk
+
+    Defaults: attention alone in 2 layers, prompts that any machine can hold, every tier, and 5 fresh processes for each
+    length.
     """
     from pykvbench.experiment import reuse_run as experiment
     from pykvbench.experiment.request import ATTN_LAYERS

@@ -16,11 +16,17 @@ def versions() -> dict[str, Any]:
 
     The tags matter: the macosx_14_0 and macosx_26_0 wheels of one mlx version hold different kernels.
     """
-    packages = {}
-    for name in NAMES:
-        try:
-            version = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-        packages[name] = {"version": version, "wheel": wheel_tags(name).get(name, "")}
+    packages = {
+        name: {"version": version, "wheel": wheel_tags(name).get(name, "")}
+        for name in NAMES
+        if (version := installed(name)) is not None
+    }
     return {"python": f"{platform.python_implementation()} {platform.python_version()}", "packages": packages}
+
+
+def installed(name: str) -> str | None:
+    """The version of an installed package, None where there is none."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None

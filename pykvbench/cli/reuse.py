@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What is around the attention: nothing, a layer, or a model.",
 )
-@click.option("--chunk", type=int, default=512, show_default=True, help="Tokens of the prompt that are computed at once.")
+@click.option("--chunk", type=int, default=512, show_default=True, help="Tokens of the prompt computed at once.")
 @click.option("--repeats", type=int, default=5, show_default=True, help="Fresh processes for every length.")
 @click.option(
     "--keep",

@@ -24,6 +24,7 @@ SHORT = {  # the same command, with less to measure
         *("--context", "8", "--concurrency", "1,2", "--tokens", "2", "--repeats", "1", "--warmup", "0"),
         *("-o", "runs/short.jsonl"),
     ],
+    "reuse": ["--len", "8,16", "--repeats", "1", "--warmup", "0", "-o", "runs/short.jsonl"],
 }
 TINY = ["--num-layers", "1", "--num-heads", "1", "--head-dim", "8"]
 

@@ -72,11 +72,11 @@ def command(
     Says how many times faster restoring is, and from which length it pays. Files of KV are written beside the run
     file and read past the page cache.
 
+    Defaults: attention alone in 2 layers, prompts that any machine computes in seconds, chunks of 512 tokens, whose
+    scores stay small beside the caches, every tier, and 5 fresh processes for each length.
+
     \b
     Example:  pykvbench reuse --model llama-3.2-1b --len 2k,8k --tier host,disk
-
-    Defaults: attention alone in 2 layers, prompts that any machine can hold, every tier, and 5 fresh processes for each
-    length.
     """
     from pykvbench.experiment import reuse_run as experiment
     from pykvbench.experiment.request import ATTN_LAYERS

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 REACH = 4  # neighbours a side that the whole step is timed at
-NEAR = 2  # neighbours a side that its parts and variants are timed at
+NEAR = 1  # neighbours a side that its parts and variants are timed at
 
 
 @dataclass(frozen=True)

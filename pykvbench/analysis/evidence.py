@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 
@@ -51,16 +52,17 @@ def gather(lines: Sequence[Line], target: Target, cell: Cell) -> Evidence:
     cold = target.kind == "first-visit"
     lengths = {*target.flagged, *target.controls}
     lines = [line for line in lines if line["length"] in lengths]
+    steps = [line for line in lines if line["variant"] == "whole"]
     # The first call of a process at a length is the whole step's in round 0; later rounds are not cold.
     whole = (
-        excesses.excess(excesses.collect(lines, excesses.first, range(1)), "whole", target)
+        excesses.excess(excesses.collect(steps, excesses.first, range(1)), "whole", target)
         if cold
-        else excesses.excess(excesses.collect(lines, excesses.steady), "whole", target)
+        else excesses.excess(excesses.collect(steps, excesses.steady), "whole", target)
     )
     if whole is None:
         return Evidence(target, cell, _missing(QUESTIONS, "no process completed it"), None, (), False, None)
     slow = _came_back(whole, target)
-    judge = _Judge(lines, target, cell, whole.only(slow) if slow else whole, cold)
+    judge = _Judge(lines, steps, target, cell, whole.only(slow) if slow else whole, cold)
     contrasts = [_processes(whole, slow), judge.warm(), *judge.spans(), *judge.variants()]
     parts = [one for one in contrasts if one.name.startswith("part:")]
     measured = [one.share for one in parts if one.share is not None]
@@ -93,27 +95,26 @@ class _Judge:
     """Holds one target's lines against the excess of its whole step, in the processes in which it came back."""
 
     lines: Sequence[Line]
+    steps: Sequence[Line]  # those of the whole step
     target: Target
     cell: Cell
     whole: Excess
     cold: bool
 
-    @property
-    def size_ns(self) -> float:
-        return max(float(np.median(self.whole.ns)), 1.0)
+    def sizes_ns(self, processes: Sequence[int]) -> Floats:
+        """The whole's excess in each of these processes: disturbed ones are disturbed alike in all that they time."""
+        return np.maximum(self.whole.only(processes).ns, 1.0)
 
     @property
     def waits(self) -> bool:
         """Whether the call returns only when its work is done, as on a CPU under torch."""
-        own = [line for line in self.lines if line["variant"] == "whole"]
-        left = [1 - excesses.steady_dispatch(line) / excesses.steady(line) for line in own]
+        left = [1 - excesses.steady_dispatch(line) / excesses.steady(line) for line in self.steps]
         return bool(left) and float(np.median(left)) < WAITS
 
     def warm(self) -> Contrast:
         """Steady samples against the finding: gone where only first calls are slow."""
-        times_ = excesses.collect(self.lines, excesses.steady)
-        found = self._own(excesses.excess(times_, "whole", self.target))
-        return self._scaled("warm", found)
+        found = excesses.excess(excesses.collect(self.steps, excesses.steady), "whole", self.target)
+        return self._scaled("warm", self._own(found))
 
     def spans(self) -> list[Contrast]:
         """Dispatch and completion, which add up to the whole."""
@@ -123,15 +124,11 @@ class _Judge:
         for name in ("dispatch", "completion"):
 
             def value(line: Line, name: str = name) -> float:
-                dispatch, total = line["first"] if self.cold else (None, None)
-                if dispatch is None or total is None:
-                    samples = np.array([line["dispatch"], line["total"]], dtype=np.float64)
-                    spans = samples[0] if name == "dispatch" else samples[1] - samples[0]
-                    return float(np.median(spans))
-                return float(dispatch if name == "dispatch" else total - dispatch)
+                pairs = [line["first"]] if self.cold else zip(line["dispatch"], line["total"], strict=True)
+                return float(median(start if name == "dispatch" else end - start for start, end in pairs))
 
-            rounds = range(1) if self.cold else None
-            found = self._own(excesses.excess(excesses.collect(self.lines, value, rounds), "whole", self.target))
+            times_ = excesses.collect(self.steps, value, range(1) if self.cold else None)
+            found = self._own(excesses.excess(times_, "whole", self.target))
             made.append(self._share(name, found))
         return made
 
@@ -154,12 +151,12 @@ class _Judge:
         return made
 
     def _own(self, found: Excess | None) -> Excess | None:
-        only = found.only(self.whole.processes) if found is not None else None
+        only = found.only(self.whole.processes) if found is not None else None  # in the order of the whole's
         return only if only is not None and only.processes else None
 
     def _share(self, name: str, found: Excess | None) -> Contrast:
         """By how much of the whole's excess, in ns: for what does the same work in the same units."""
-        return self._judged(name, found, None if found is None else found.ns / self.size_ns)
+        return self._judged(name, found, None if found is None else found.ns / self.sizes_ns(found.processes))
 
     def _scaled(self, name: str, found: Excess | None) -> Contrast:
         """By its own ratio over the whole's: for what costs something else altogether."""

@@ -66,7 +66,7 @@ def _target(index: int, finding: Finding, cell: CellResult, capacity: int) -> Ta
         around = {length + offset for length in flagged for offset in range(-REACH, REACH + 1)}
         controls = sorted(length for length in around - taken if 1 <= length <= capacity)
     near = tuple(length for length in controls if min(abs(length - one) for one in flagged) <= NEAR) or tuple(
-        sorted(controls, key=lambda length: min(abs(length - one) for one in flagged))[: 2 * NEAR]
+        sorted(controls, key=lambda length: min(abs(length - one) for one in flagged))[: 2 * NEAR + 2]
     )
     if not flagged or not near:
         return None

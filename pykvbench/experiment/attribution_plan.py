@@ -16,8 +16,8 @@ from pykvbench.target import Target
 PROCESSES = 5
 PROCESSES_INTERMITTENT = 9  # of a fault in every third process, 5 would see 1 or 2
 PROCESSES_ELSEWHERE = 2  # on another backend: whether it has the excess at all
-ROUNDS = 4
-SAMPLES = 5
+ROUNDS = 5
+SAMPLES = 3
 WARMUP_S = 0.3
 LIMIT_S = 2.0  # of a process, after LEAST_ROUNDS; with a torch import each, 5 processes stay near 20 s
 WHOLE = "whole"

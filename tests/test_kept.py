@@ -26,7 +26,7 @@ def kept(backend: str) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("backend", ["cpu", "mlx-cpu"])
 @pytest.mark.parametrize(
-    "what", ["shape", "rows", "host", "device", "used", "reset", "computed rows", "computed", "none"]
+    "what", ["shape", "rows", "host", "device", "disk", "used", "reset", "computed rows", "computed", "none"]
 )
 def test_what_is_put_back_is_what_was_taken_out(backend: str, what: str) -> None:
     asked = {case: said[what] for case, said in kept(backend).items() if what in said}

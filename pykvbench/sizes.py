@@ -28,3 +28,12 @@ def parse_size(text: str, option: str = "--budget") -> int:
     if size > MAX_BYTES:
         raise UsageError(f"{option} {text} is beyond any machine; write a smaller size, such as 16GiB.")
     return size
+
+
+def format_size(size: int) -> str:
+    """Bytes in the largest unit that leaves at least 1, to three digits: 8 KiB, 1.5 GiB, 100 B."""
+    for power, unit in ((3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if size >= 1024**power:
+            value = size / 1024**power
+            return f"{value:.0f} {unit}" if value >= 100 or value == int(value) else f"{value:.3g} {unit}"
+    return f"{size} B"

@@ -120,7 +120,7 @@ def _row(
         ]
         outcome = next((OUTCOMES[event] for event in events if event in OUTCOMES), "not measured")
         return CapacityRow(context, concurrency, policy, outcome=outcome, held=float("nan"), memory={}, **room)
-    latencies = [latencies_ns(line) for line in lines]
+    latencies = [latencies_ns(line) for line in sorted(lines, key=lambda line: int(line["repeat"]))]
     tails: dict[str, Any] = {name: tuple(latency[name] for latency in latencies) for name in latencies[0]}
     counters = [name for name in lines[0]["peak"] if all(name in line["peak"] for line in lines)]
     moves = [[ns for line in lines for ns in line[name]] for name in ("out", "into")]

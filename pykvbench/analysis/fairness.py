@@ -27,7 +27,7 @@ _MACHINE = (
     "cpu_speed_limit",
     "thermal_pressure",
 )
-_PLAN = ("samples", "warmup_s", "inject", "cpus")
+_PLAN = ("samples", "warmup_s", "inject", "cpus", "tokens", "budget", "slice")
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,16 @@ class Difference:
 
 def unfair(first: Run, second: Run, pair: tuple[int, int]) -> tuple[Difference, ...]:
     """What makes times of a cell of one run and its counterpart in another incomparable; empty if nothing does."""
+    found = unlike(first, second, pair)
+    measured, others = (np.unique(run.visits.of_cell(i).length) for run, i in zip((first, second), pair))
+    if not np.intersect1d(measured, others).size:
+        plans = (first.plan.get("lengths"), second.plan.get("lengths"))
+        found = (*found, Difference("lengths without overlap", *plans))
+    return found
+
+
+def unlike(first: Run, second: Run, pair: tuple[int, int]) -> tuple[Difference, ...]:
+    """What of shape, plan, machine and settings differs between two cells whatever their lengths."""
     one, other = first.cells[pair[0]], second.cells[pair[1]]
     sides = [
         {
@@ -58,12 +68,7 @@ def unfair(first: Run, second: Run, pair: tuple[int, int]) -> tuple[Difference, 
         }
         for run, cell, index in ((first, one, pair[0]), (second, other, pair[1]))
     ]
-    found = differences(*sides)
-    measured, others = (np.unique(run.visits.of_cell(i).length) for run, i in zip((first, second), pair))
-    if not np.intersect1d(measured, others).size:
-        plans = (first.plan.get("lengths"), second.plan.get("lengths"))
-        found = (*found, Difference("lengths without overlap", *plans))
-    return found
+    return differences(*sides)
 
 
 def shown(first: Run, second: Run, pair: tuple[int, int]) -> tuple[Difference, ...]:

@@ -17,6 +17,7 @@ from pykvbench.analysis.trajectory import analyze_trajectories
 from pykvbench.analysis.verdict import analyze_run
 from pykvbench.errors import RunFileError
 from pykvbench.record import Run
+from pykvbench.sizes import format_size
 
 
 def analyze_file(path: str | os.PathLike[str], min_ratio: float = 1.10) -> tuple[Run | None, Result]:
@@ -75,7 +76,7 @@ def _capacity(plan: Mapping[str, Any], seed: str) -> str:
         ", ".join(str(value) for value in plan.get(name) or ()) for name in ("contexts", "concurrencies")
     )
     budget = plan.get("budget")
-    limit = f"; a budget of {budget / 2**20:.4g} MiB, slices of {plan.get('slice')} tokens" if budget else ""
+    limit = f"; a budget of {format_size(budget)}, slices of {plan.get('slice')} tokens" if budget else ""
     return (
         f"{numbers} sequences of {contexts} tokens, each due {plan.get('tokens')} more, served round-robin{limit}; "
         f"{plan.get('repeats')} repeats, shuffled order, fresh process each, {seed}"

@@ -69,12 +69,12 @@ def compare_runs(named: Sequence[Named], anyway: bool = False, min_ratio: float 
     for item in named:
         _check(item.run, item.name)
     results = [analyze_run(item.run, min_ratio) for item in named]
-    names = _names(named)
+    names = names_of(named)
     found, columns, notes = [], [], [f"{n}: {note}" for n, r in zip(names, results) for note in r.notes]
     for index, cell in enumerate(named[0].run.cells):
         column: list[CellResult | None] = [results[0].cells[index]]
         for other, result, name in zip(named[1:], results[1:], names[1:]):
-            twin = _counterpart(named[0].run, index, other.run)
+            twin = counterpart(named[0].run, index, other.run)
             column.append(None if twin is None else result.cells[twin])
             if twin is None:
                 notes.append(f"{name} has no cell {cell.label}.")
@@ -155,7 +155,7 @@ def _check(run: Run, name: str) -> None:
         )
 
 
-def _counterpart(first: Run, index: int, other: Run) -> int | None:
+def counterpart(first: Run, index: int, other: Run) -> int | None:
     """The cell of the other run with the same backend, kernel, cache and dtype; the only one where both have one."""
 
     def key(run: Run, cell: int) -> tuple[Any, ...]:
@@ -167,7 +167,11 @@ def _counterpart(first: Run, index: int, other: Run) -> int | None:
 
 
 def _fair(runs: tuple[Run, Run], pair: tuple[int, int], names: tuple[str, str], anyway: bool) -> list[str]:
-    differing = fairness.unfair(*runs, pair)
+    return refuse_unless(anyway, fairness.unfair(*runs, pair), names)
+
+
+def refuse_unless(anyway: bool, differing: Sequence[fairness.Difference], names: tuple[str, str]) -> list[str]:
+    """Raise UsageError naming what differs, or say it in a note when compared `anyway`; nothing where nothing does."""
     if not differing:
         return []
     keys = "; ".join(f"{d.key} ({_value(d.first)} and {_value(d.second)})" for d in differing)
@@ -181,7 +185,7 @@ def _value(value: Any) -> str:
     return "not set" if value is None else str(value)
 
 
-def _names(named: Sequence[Named]) -> tuple[str, ...]:
+def names_of(named: Sequence[Named]) -> tuple[str, ...]:
     """What the runs are called: their frameworks' versions where those tell them apart, else the names given."""
     told = [[fairness.version(item.run, index) for index in range(len(item.run.cells))] for item in named]
     versions = tuple(" and ".join(dict.fromkeys(name for name in names if name)) for names in told)

@@ -107,12 +107,14 @@ def command(
 
 def _cost(plan: CapacityPlan) -> str:
     """What the run will do, said before it starts."""
+    from pykvbench.sizes import format_size
+
     points = plan.points()
     steps = sum(point.concurrency for point in points) * plan.tokens * plan.repeats
     cells = ", ".join(cell.label for cell in plan.cells)
-    most = max(plan.needed(point) for point in points) / 2**20
+    most = format_size(max(plan.needed(point) for point in points))
     return (
         f"{cells}: {len(points)} loads x {plan.repeats} repeats = {steps} steps in {len(plan.launches())} fresh "
-        f"processes, about twice as many to check them, caches of up to {most:.0f} MiB; each process adds its start-up "
+        f"processes, about twice as many to check them, caches of up to {most}; each process adds its start-up "
         f"and {plan.warmup_s:g} s of warm-up."
     )

@@ -47,16 +47,20 @@ def command(
     Example:  pykvbench compare runs/before.jsonl runs/after.jsonl --fail-if-slower 5%
     """
     from pykvbench import record
+    from pykvbench.analysis.capacity_pairs import compare_capacity
     from pykvbench.analysis.pairs import Named, compare_run, compare_runs
     from pykvbench.report import comparison_plot, comparison_text
 
     limit = None if fail_if_slower is None else _share(fail_if_slower)
     if as_json and as_markdown:
         raise UsageError("--json and --markdown cannot both be printed; choose one of them.")
-    if len(paths) == 1:
-        report = compare_run(record.read(paths[0]), min_ratio)
+    named = [Named(path.stem, record.read(path)) for path in paths]
+    if any(item.run.is_capacity for item in named):
+        report = compare_capacity(named, anyway)
+    elif len(named) == 1:
+        report = compare_run(named[0].run, min_ratio)
     else:
-        report = compare_runs([Named(path.stem, record.read(path)) for path in paths], anyway, min_ratio)
+        report = compare_runs(named, anyway, min_ratio)
     if out is not None:
         comparison_plot.draw(report, out)
         click.echo(f"Picture: {out}", err=True)

@@ -14,6 +14,7 @@ from pykvbench.dispatch.footprint import fitting, footprint, rows_of, whole_sequ
 from pykvbench.errors import UsageError
 from pykvbench.experiment.plan import MAX_TIMEOUT_S
 from pykvbench.experiment.scheduler import POLICIES, SLICE, UNLIMITED
+from pykvbench.sizes import format_size
 
 MAX_SEQUENCES = 4096
 
@@ -75,8 +76,8 @@ class CapacityPlan:
             needed = whole_sequence(cell, allocator, self.contexts[0], self.tokens)
             if self.budget is not None and self.budget < needed:
                 raise UsageError(
-                    f"--budget of {self.budget} bytes cannot hold one sequence of {self.contexts[0]} + {self.tokens} "
-                    f"tokens of {cell.label}; give at least {-(-needed >> 10)}KiB, or lower --context."
+                    f"A --budget of {format_size(self.budget)} cannot hold one sequence of {self.contexts[0]} tokens "
+                    f"and {self.tokens} more on {cell.label}; give {-(-needed // 1024)}KiB or more, or lower --context."
                 )
 
     @property

@@ -17,6 +17,7 @@ from pykvbench.experiment.header import warn
 from pykvbench.experiment.process import WorkerProcess
 from pykvbench.experiment.scheduler import UNLIMITED
 from pykvbench.experiment.supervisor import Report, Supervisor
+from pykvbench.sizes import format_size
 
 OUT_OF_MEMORY, DOES_NOT_FIT = "out-of-memory", "does-not-fit"
 
@@ -101,11 +102,14 @@ def _refusal(plan: CapacityPlan, point: Point) -> tuple[str, str] | None:
         if plan.fitting(point.cell, point.context):
             return None
         needed = plan.needed(Point(point.cell, point.context, 1, point.policy))
-        return DOES_NOT_FIT, f"one sequence needs {needed} bytes and the budget is {plan.budget}"
+        return (
+            DOES_NOT_FIT,
+            f"one sequence needs {format_size(needed)} and the budget is {format_size(plan.budget or 0)}",
+        )
     needed, memory = plan.needed(point), plan.memory[point.cell]
     if memory is None or needed <= memory:
         return None
-    return OUT_OF_MEMORY, f"not tried: the caches need {needed} bytes and there are {memory}"
+    return OUT_OF_MEMORY, f"not tried: the caches need {format_size(needed)} and there are {format_size(memory)} in all"
 
 
 def _task(run: _Servings, repeat: int, point: Point, progress: Path) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pykvbench.drivers.driver import Driver, Sequences
 from pykvbench.drivers.numpy_driver import TOLERANCE, numerics_error
 from pykvbench.drivers.resident import available_bytes, resident_bytes
 from pykvbench.experiment.scheduler import Load, serve
+from pykvbench.sizes import format_size
 
 if TYPE_CHECKING:
     from pykvbench.experiment.worker import Worker
@@ -98,7 +99,7 @@ class Engine:
         """New caches for a sequence, unless the machine's memory would not hold them."""
         needed, available = self.size(self.context).allocated + MARGIN, available_bytes()
         if self.item["on_host"] and available is not None and needed > available:
-            raise MemoryError(f"{needed} bytes are needed and {available} are available")
+            raise MemoryError(f"{format_size(needed)} are needed and {format_size(available)} are available")
         return self.sequences.sequence(number, self.room)
 
     def alone(self, driver: Driver) -> str:

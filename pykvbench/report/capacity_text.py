@@ -77,7 +77,10 @@ def knee(value: Knee) -> str:
     under = "Without a limit" if value.policy == _UNLIMITED else f"Under {value.policy}"
     predicted = "" if value.predicted is None else f"; the budget is too small from {value.predicted} on"
     if value.at is None:
-        none = f"p99 stays within {numbers.ratio(LEFT)} p50 ({numbers.ratio(value.ratio.value)} at the most sequences)"
+        size = numbers.ratio(value.ratio.value)
+        if np.isfinite(value.ratio.low):
+            size += f", {numbers.ratio(value.ratio.low)} to {numbers.ratio(value.ratio.high)}"
+        none = f"p99 stays within {numbers.ratio(LEFT)} p50 ({size} at the most sequences)"
         return f"{under}, {value.context} tokens: {none}{predicted}."
     span = f"interval {value.low} to {'more than measured' if value.high is None else value.high}"
     if value.votes[1] < MIN_SWEEPS:
@@ -130,7 +133,8 @@ def _cell(cell: CellResult, width: int) -> list[list[str]]:
     if value is None or not value.rows:
         return [[f"{cell.cell}: nothing measured"]]
     repeats = max(len(row.p50_ns) for row in value.rows)
-    blocks = [_wrap(f"{cell.cell}: {repeats} repeats, medians over them", width), table(value.rows), [""]]
+    told = "1 repeat" if repeats == 1 else f"medians of {repeats} repeats"
+    blocks = [_wrap(f"{cell.cell}: {told}", width), table(value.rows), [""]]
     blocks += [_wrap(knee(one), width) for one in value.knees]
     blocks += [_wrap(line, width) for line in fits(value)]
     blocks += [_wrap(f"{finding.kind}: {finding.note}", width) for finding in cell.findings if finding.kind != "knee"]

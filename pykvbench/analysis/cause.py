@@ -160,6 +160,9 @@ def _where(evidence: Evidence) -> str:
         return f"{', '.join(parts)}"
     if evidence.added_up is None:
         return "its parts were not measured"
+    unclear = [NAMES[name] for name in OPERATIONS if evidence.outcome(f"part:{name}") == "unclear"]
+    if unclear:
+        return f"unclear whether it is in {' or '.join(unclear)}"
     if evidence.outcome("whole:manual") == "present":
         return "in the operations in sequence, in none of them alone"
     return f"in none of the operations (they add up to {max(evidence.added_up, 0.0):.0%} of it)"

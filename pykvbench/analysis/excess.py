@@ -6,13 +6,13 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 import numpy as np
 
 from pykvbench.analysis.finding import Floats
-from pykvbench.target import Target
+from pykvbench.target import REACH, Target
 
 Line = Mapping[str, Any]
 Times = dict[tuple[str, int, int], list[float]]  # (variant, process, length) -> one value a round
@@ -79,17 +79,25 @@ def excess(times: Times, variant: str, target: Target, controls_of: str | None =
     """
     base = controls_of or variant
     neighbours = target.controls if base == "whole" else target.near
-    processes = sorted({process for name, process, _ in times if name == variant})
     rows = []
-    for process in processes:
-        flagged = [_quiet(times[variant, process, n]) for n in target.flagged if (variant, process, n) in times]
-        near = [_quiet(times[base, process, n]) for n in neighbours if (base, process, n) in times]
-        if flagged and near:
-            rows.append((process, median(flagged), median(near), _spread(near)))
+    for process in sorted({process for name, process, _ in times if name == variant}):
+        near = {n: _quiet(times[base, process, n]) for n in neighbours if (base, process, n) in times}
+        flagged = {n: _quiet(times[variant, process, n]) for n in target.flagged if (variant, process, n) in times}
+        if not flagged or not near:
+            continue
+        # Each flagged length against its own neighbours: teeth of a comb may be far apart.
+        around = [_around(length, near) for length in flagged]
+        controls, spread = mean(median(group) for group in around), median(_spread(group) for group in around)
+        rows.append((process, mean(flagged.values()), controls, spread))
     if not rows:
         return None
     columns = [np.array(column, dtype=np.float64) for column in list(zip(*rows, strict=True))[1:]]
     return Excess(tuple(row[0] for row in rows), *columns)
+
+
+def _around(length: int, near: Mapping[int, float]) -> list[float]:
+    """The times of the neighbours within reach of a length, or of all where none is: beside a step's edge."""
+    return [ns for other, ns in near.items() if abs(other - length) <= REACH] or list(near.values())
 
 
 def interval(values: Sequence[float] | Floats) -> tuple[float, float]:

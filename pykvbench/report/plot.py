@@ -113,14 +113,21 @@ def _row(
         figure.text(x / _WIDTH, (top - below_top) / height, text, fontsize=size, va="top", **style)
 
     write(cell.cell + (f"   {geometry}" if geometry else ""), _LEFT, 0.12, 11, weight="bold")
-    if cell.cell.split()[0] == "simulated":
-        text = "SIMULATED DEVICE: programmed times, not a measurement"
-        write(text, _WIDTH - _RIGHT, 0.13, 10, weight="bold", color=marks.ALARM, ha="right")
+    if alarm := _alarm(run, cell):
+        write(alarm, _WIDTH - _RIGHT, 0.13, 10, weight="bold", color=marks.ALARM, ha="right")
     write(
         "\n".join(textwrap.wrap(" ".join(_said(cell)), _CHARACTERS, max_lines=2, placeholder=" ...")), _LEFT, 0.36, 9.5
     )
     for number, line in enumerate(lines):
         write(line, _LEFT, _TITLE + _AXES + _BELOW - 0.1 + _LINE * number, 8, color=marks.LANDMARK)
+
+
+def _alarm(run: Run | None, cell: CellResult) -> str:
+    """That the times are not a measurement of anything, where they are not."""
+    if run is not None and (injected := run.plan.get("inject")):
+        where = textwrap.shorten(", ".join(str(text) for text in injected), 60, placeholder=" ...")
+        return f"EXTRA WORK INJECTED at {where}: a test of the instrument"
+    return "SIMULATED DEVICE: programmed times, not a measurement" if cell.cell.split()[0] == "simulated" else ""
 
 
 def _said(cell: CellResult) -> list[str]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLOURS = ("#0072B2", "#D55E00")  # Okabe and Ito's blue and vermilion
+_LINES, _MARKERS = ("-", "--"), ("o", "s")  # told apart without colour as well
 _CROSSING = "#009E73"
 _WIDTH, _DPI, _HEIGHT = 10.0, 130, 6.6  # inches a comparison
 _MOST = 40  # comparisons in one picture; Agg draws at most 65,536 pixels
@@ -90,11 +91,11 @@ def _one(figure: Figure, comparison: Comparison, place: int, places: int) -> Non
 def _curves(axes: Axes, comparison: Comparison) -> None:
     sides = (comparison.first, comparison.second)
     unit = numbers.unit_for([value for side in sides for value in side.median_ns.tolist()])
-    for side, colour in zip(sides, _COLOURS, strict=True):
+    for side, colour, line, marker in zip(sides, _COLOURS, _LINES, _MARKERS, strict=True):
         low, high = _band(side)
         axes.fill_between(comparison.lengths, low / unit.size, high / unit.size, color=colour, alpha=0.2, lw=0)
-        dotted = "o-" if len(comparison.lengths) <= 40 else "-"
-        axes.plot(comparison.lengths, side.median_ns / unit.size, dotted, color=colour, lw=1.2, ms=3, label=side.name)
+        dotted = marker + line if len(comparison.lengths) <= 40 else line
+        axes.plot(comparison.lengths, side.median_ns / unit.size, dotted, color=colour, lw=1.2, ms=3.5, label=side.name)
     for contrast in comparison.contrasts:
         if contrast.is_headline:
             middle = sum(contrast.finding.lengths) / 2
@@ -104,7 +105,13 @@ def _curves(axes: Axes, comparison: Comparison) -> None:
     axes.set_ylabel(f"time per step ({unit.name})")
     axes.tick_params(labelbottom=False)
     axes.grid(True, color="#E6E6E6", lw=0.6)
-    axes.legend(loc="upper left", frameon=False, title="median, and the range of the sweeps", title_fontsize=8)
+    axes.legend(
+        loc="upper left",
+        framealpha=0.8,
+        edgecolor="none",
+        title="median, and the range of the sweeps",
+        title_fontsize=8,
+    )
     tick_costs(axes)
 
 

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 _WIDTH, _ROW, _DPI = 12.0, 4.9, 130  # inches, and dots an inch
 _TALLEST = 480.0  # inches; Agg draws at most 65,536 pixels
-_COLOURS = {RECOMPUTE: "#222222", "device": "#1b7837", "host": "#2166ac", "disk": "#b2182b"}
+# Okabe and Ito's colours, and a marker each: colour-blind readers, and paper, must tell the tiers apart.
+_COLOURS = {RECOMPUTE: "#222222", "device": "#009E73", "host": "#0072B2", "disk": "#D55E00"}
+_MARKERS = {RECOMPUTE: "o", "device": "^", "host": "s", "disk": "D"}
 _METADATA: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},
@@ -74,6 +76,7 @@ def _times(axes: Axes, cell: CellResult, table: ReuseTable) -> None:
         title=cell.cell, xlabel="tokens of the prompt", ylabel="time to first token, s", xscale="log", yscale="log"
     )
     axes.legend(frameon=False)
+    _ticks(axes)
 
 
 def _speedups(axes: Axes, table: ReuseTable) -> None:
@@ -92,6 +95,17 @@ def _speedups(axes: Axes, table: ReuseTable) -> None:
         xscale="log",
         yscale="log",
     )
+    _ticks(axes)
+
+
+def _ticks(axes: Axes) -> None:
+    """Plain numbers: at 1, 2 and 5 of every power of ten on both axes."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def _line(axes: Axes, known: dict[int, Span], tier: str) -> None:
@@ -103,7 +117,14 @@ def _line(axes: Axes, known: dict[int, Span], tier: str) -> None:
     below = [known[length].value - known[length].low for length in lengths]
     above = [known[length].high - known[length].value for length in lengths]
     axes.errorbar(
-        lengths, values, yerr=(below, above), color=_COLOURS[tier], marker="o", markersize=3, linewidth=1.2, label=tier
+        lengths,
+        values,
+        yerr=(below, above),
+        color=_COLOURS[tier],
+        marker=_MARKERS[tier],
+        markersize=4.5,
+        linewidth=1.2,
+        label=tier,
     )
 
 

@@ -12,7 +12,7 @@ from pykvbench.cli.show import FINDINGS
 from pykvbench.errors import UsageError
 
 
-@click.command("compare")
+@click.command("compare", short_help="MLX against PyTorch in one run, or before against after.")
 @click.argument("paths", type=click.Path(path_type=Path), metavar="RUN...", nargs=-1, required=True)
 @click.option("--anyway", is_flag=True, help="Compare runs that were not measured alike; what differs is still said.")
 @click.option("--fail-if-slower", metavar="PERCENT", help="Exit with status 1 when a later one is slower by more: 5%.")
@@ -45,10 +45,14 @@ def command(
 
     \b
     Example:  pykvbench compare runs/before.jsonl runs/after.jsonl --fail-if-slower 5%
+
+    Differences within 2 % count as the same. Runs whose machine, shape or settings differ are refused, with what
+    differs; exit status 2.
     """
     from pykvbench import record
     from pykvbench.analysis.capacity_pairs import compare_capacity
     from pykvbench.analysis.pairs import Named, compare_run, compare_runs
+    from pykvbench.analysis.reuse_pairs import compare_reuse
     from pykvbench.report import comparison_plot, comparison_text
 
     limit = None if fail_if_slower is None else _share(fail_if_slower)
@@ -57,6 +61,8 @@ def command(
     named = [Named(path.stem, record.read(path)) for path in paths]
     if any(item.run.is_capacity for item in named):
         report = compare_capacity(named, anyway)
+    elif any(item.run.is_reuse for item in named):
+        report = compare_reuse(named, anyway)
     elif len(named) == 1:
         report = compare_run(named[0].run, min_ratio)
     else:

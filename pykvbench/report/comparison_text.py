@@ -111,7 +111,8 @@ def table(comparison: Comparison) -> list[tuple[str, ...]]:
         here = (comparison.lengths >= first) & (comparison.lengths <= last)
         sides = (comparison.first, comparison.second)
         times = [numbers.duration(float(np.nanmedian(side.median_ns[here])), unit) for side in sides]
-        rates = [numbers.bandwidth(float(np.nanmedian(side.rates[here])), 1e9) for side in sides]
+        known = [side.rates[here][np.isfinite(side.rates[here])] for side in sides]
+        rates = [numbers.bandwidth(float(np.median(values)) if len(values) else np.nan, 1e9) for values in known]
         shown = span(ratio) if np.isfinite(ratio.low) else f"{ratio.value:.2f}x"
         rows.append((sentence.span((first, last)), *times, *rates, shown, word))
     return rows

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
 import numpy as np
 
@@ -55,9 +54,9 @@ def gather(lines: Sequence[Line], target: Target, cell: Cell) -> Evidence:
     steps = [line for line in lines if line["variant"] == "whole"]
     # The first call of a process at a length is the whole step's in round 0; later rounds are not cold.
     whole = (
-        excesses.excess(excesses.collect(steps, excesses.first, range(1)), "whole", target)
+        excesses.excess(excesses.collect(steps, lambda line: [excesses.first(line)], range(1)), "whole", target)
         if cold
-        else excesses.excess(excesses.collect(steps, excesses.steady), "whole", target)
+        else excesses.excess(excesses.collect(steps, excesses.samples), "whole", target)
     )
     if whole is None:
         return Evidence(target, cell, _missing(QUESTIONS, "no process completed it"), None, (), False, None)
@@ -113,7 +112,7 @@ class _Judge:
 
     def warm(self) -> Contrast:
         """Steady samples against the finding: gone where only first calls are slow."""
-        found = excesses.excess(excesses.collect(self.steps, excesses.steady), "whole", self.target)
+        found = excesses.excess(excesses.collect(self.steps, excesses.samples), "whole", self.target)
         return self._scaled("warm", self._own(found))
 
     def spans(self) -> list[Contrast]:
@@ -123,11 +122,11 @@ class _Judge:
         made = []
         for name in ("dispatch", "completion"):
 
-            def value(line: Line, name: str = name) -> float:
+            def spans(line: Line, name: str = name) -> list[float]:
                 pairs = [line["first"]] if self.cold else zip(line["dispatch"], line["total"], strict=True)
-                return float(median(start if name == "dispatch" else end - start for start, end in pairs))
+                return [start if name == "dispatch" else end - start for start, end in pairs]
 
-            times_ = excesses.collect(self.steps, value, range(1) if self.cold else None)
+            times_ = excesses.collect(self.steps, spans, range(1) if self.cold else None)
             found = self._own(excesses.excess(times_, "whole", self.target))
             made.append(self._share(name, found))
         return made
@@ -136,7 +135,7 @@ class _Judge:
         """Every variant that was measured, and those that were not."""
         if self.cold:
             return list(_missing(_variant_names(), "it is about first calls, which a part is not free of"))
-        times_ = excesses.collect(self.lines, excesses.steady)
+        times_ = excesses.collect(self.lines, excesses.samples)
         made = []
         for name in _variant_names():
             padded = name.startswith("padded:")

@@ -15,7 +15,7 @@ from pykvbench.analysis.finding import Floats
 from pykvbench.target import REACH, Target
 
 Line = Mapping[str, Any]
-Times = dict[tuple[str, int, int], list[float]]  # (variant, process, length) -> one value a round
+Times = dict[tuple[str, int, int], list[float]]  # (variant, process, length) -> its samples over all rounds
 
 # Two-sided 95 % points of Student's t for 1 to 9 degrees of freedom.
 _STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
@@ -58,17 +58,22 @@ def steady_dispatch(line: Line) -> float:
     return float(median(line["dispatch"]))
 
 
+def samples(line: Line) -> Sequence[float]:
+    """The steady samples, ns."""
+    return list(line["total"])
+
+
 def first(line: Line) -> float:
     """The first call of the visit, ns."""
     return float(line["first"][1])
 
 
-def collect(lines: Iterable[Line], value: Callable[[Line], float], rounds: range | None = None) -> Times:
-    """One value of each line by variant, process and length."""
+def collect(lines: Iterable[Line], values: Callable[[Line], Sequence[float]], rounds: range | None = None) -> Times:
+    """The values of all lines by variant, process and length."""
     times: Times = defaultdict(list)
     for line in lines:
         if rounds is None or line["round"] in rounds:
-            times[line["variant"], line["process"], line["length"]].append(value(line))
+            times[line["variant"], line["process"], line["length"]].extend(values(line))
     return times
 
 
@@ -110,9 +115,9 @@ def interval(values: Sequence[float] | Floats) -> tuple[float, float]:
     return centre - half, centre + half
 
 
-def _quiet(rounds: Sequence[float]) -> float:
-    """The lower quartile over rounds: others on the machine can only add, and a slow length is slow in every round."""
-    ordered = sorted(rounds)
+def _quiet(samples: Sequence[float]) -> float:
+    """The lower quartile: others on the machine can only add, and a slow length is slow in every sample."""
+    ordered = sorted(samples)
     below, part = divmod(0.25 * (len(ordered) - 1), 1)
     low, high = ordered[int(below)], ordered[min(int(below) + 1, len(ordered) - 1)]
     return low + part * (high - low)

@@ -252,3 +252,9 @@ def test_runs_that_cannot_be_compared_say_why() -> None:
     other = replace(run(), header={"command": "attn"})
     with pytest.raises(UsageError, match="can only be compared with another"):
         compare_capacity([Named("a", run()), Named("b", other)])
+
+
+def test_how_many_fit_is_said_also_when_every_load_measured_is_too_large() -> None:
+    result = analyze_capacity(run(budget=ONE))
+    assert result.to_json()["capacity"][0]["fits"] == [{"context": CONTEXT, "sequences": 1}]
+    assert "holds 1 sequence of 100 tokens and those it is due." in capacity_text.render(result, width=200)

@@ -40,7 +40,10 @@ def _cell(run: Run, index: int) -> CellResult:
     limit = plan.get("budget") if isinstance(plan.get("budget"), int) else _entry(plan, "memory", index)
     rows = tuple(_rows(run, index, mine, limit))
     knees = tuple(_knees(run, index, rows))
-    table = CapacityTable(rows, knees, plan.get("budget"), _entry(plan, "memory", index))
+    tokens, allocator = int(plan.get("tokens") or 0), _entry(plan, "allocators", index)
+    contexts = plan.get("contexts") or [] if isinstance(limit, int) else []
+    fits = {context: fitting(cell, allocator, context, tokens, limit or 0) for context in contexts}
+    table = CapacityTable(rows, knees, plan.get("budget"), _entry(plan, "memory", index), fits)
     wrong = tuple(_wrong(cell, mine))
     findings = [*wrong, *(_finding(cell, knee, rows) for knee in knees if knee.at is not None)]
     halves = [np.log(knee.ratio.value / knee.ratio.low) for knee in knees]
@@ -52,7 +55,7 @@ def _cell(run: Run, index: int) -> CellResult:
         findings=tuple(findings),
         limit_of_detection=float(LEFT * np.exp(max(halves))) if sure else None,
         smallest_p=None,
-        notes=tuple(f"{cell.label}: {note}" for note in _notes(cell, _entry(plan, "allocators", index), rows, mine)),
+        notes=tuple(f"{cell.label}: {note}" for note in _notes(cell, allocator, rows, mine)),
         curve=Curve(nothing.astype(np.int64), np.zeros((0, 0)), nothing, nothing, None, None),
         capacity=table,
     )

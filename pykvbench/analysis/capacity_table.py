@@ -91,12 +91,16 @@ class CapacityTable:
     knees: tuple[Knee, ...]
     budget: int | None
     memory: int | None  # what the device has in all
+    fits: dict[
+        int, int
+    ]  # by context: sequences that the budget, or else the memory, holds; empty where neither is known
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for the JSON document."""
         return {
             "budget": self.budget,
             "memory": self.memory,
+            "fits": [{"context": context, "sequences": count} for context, count in self.fits.items()],
             "rows": [row.to_json() for row in self.rows],
             "knees": [knee.to_json() for knee in self.knees],
         }

@@ -118,13 +118,10 @@ def fits(value: CapacityTable) -> list[str]:
         return []
     what = "The budget" if value.budget is not None else "This device's memory"
     told = []
-    for context in sorted({row.context for row in value.rows}):
-        row = next(row for row in value.rows if row.context == context)
-        count = row.concurrency + (row.more_sequences or 0) if row.needed <= limit else 0
+    for context, count in value.fits.items():
         several = "no sequence" if count == 0 else f"{count} sequence{'s' if count > 1 else ''}"
-        told.append(
-            f"{what} of {numbers.byte_count(limit)} holds {several} of {context} tokens and those they are due."
-        )
+        due = "and those they are due" if count > 1 else "and those it is due" if count else "and those it would be due"
+        told.append(f"{what} of {numbers.byte_count(limit)} holds {several} of {context} tokens {due}.")
     return told
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pykvbench.cell import Cell
 from pykvbench.errors import UsageError
+from pykvbench.sizes import format_size
 
 
 def require_room(cells: Sequence[Cell], tokens: int, facts: Mapping[str, Any], times: int = 1) -> None:
@@ -34,6 +35,6 @@ def require_disk(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(there).free
     if needed > free:
         raise UsageError(
-            f"The files of K and V need {needed / 2**30:.1f} GiB on the disk and {free / 2**30:.1f} GiB are free; make "
-            "room, name a run file elsewhere with -o, or leave out the disk."
+            f"The files of K and V need {format_size(needed)} on the disk and {format_size(free)} are free; make room, "
+            "name a run file elsewhere with -o, or leave out the disk."
         )

@@ -33,52 +33,18 @@ from __future__ import annotations
 
 import json
 import os
-from array import array
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-import numpy.typing as npt
-
+from pykvbench.bulk import Bulk
 from pykvbench.cell import Cell
 from pykvbench.errors import RunFileError, UsageError
+from pykvbench.visits import Columns, Visit, durations
+from pykvbench.visits import Visits as Visits
 
 SCHEMA = 1
-
-
-@dataclass(frozen=True)
-class Visits:
-    """All visits of a run as columns, in the order of the file; row i is one visit."""
-
-    cell: npt.NDArray[np.int64]
-    sweep: npt.NDArray[np.int64]
-    process: npt.NDArray[np.int64]
-    order: npt.NDArray[np.int64]
-    length: npt.NDArray[np.int64]
-    at: npt.NDArray[np.int64]  # ns since the run began
-    gap: npt.NDArray[np.int64]  # ns since the previous visit of the process ended
-    first: npt.NDArray[np.int64]  # [n, 2] dispatch and total of the first call, ns
-    second: npt.NDArray[np.int64]  # [n, 2] of the second call
-    dispatch: npt.NDArray[np.int64]  # [n, K] of the steady samples
-    total: npt.NDArray[np.int64]  # [n, K] of the steady samples
-    error: npt.NDArray[np.float64]  # largest relative error against the reference
-    correct: npt.NDArray[np.bool_]
-    memory: dict[str, npt.NDArray[np.float64]]  # bytes by counter, NaN where a visit lacks it
-
-    def __len__(self) -> int:
-        return len(self.cell)
-
-    def of_cell(self, index: int) -> Visits:
-        """The visits of one cell."""
-        rows = self.cell == index
-        columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
-        return Visits(**columns, memory={name: values[rows] for name, values in self.memory.items()})
-
-
-_COLUMNS = tuple(name for name in Visits.__dataclass_fields__ if name != "memory")
-_SCALARS = ("cell", "sweep", "process", "order", "length", "at", "gap")
 
 
 @dataclass(frozen=True)
@@ -196,75 +162,9 @@ def is_run(first_line: bytes) -> bool:
     return first_line.lstrip().startswith(b"{")
 
 
-@dataclass
-class _Columns:
-    """Grows while the file streams by; machine arrays keep a million visits below a few hundred bytes each."""
-
-    scalars: dict[str, array[int]] = field(default_factory=lambda: {name: array("q") for name in _SCALARS})
-    first: array[int] = field(default_factory=lambda: array("q"))
-    second: array[int] = field(default_factory=lambda: array("q"))
-    dispatch: array[int] = field(default_factory=lambda: array("q"))
-    total: array[int] = field(default_factory=lambda: array("q"))
-    error: array[float] = field(default_factory=lambda: array("d"))
-    correct: array[int] = field(default_factory=lambda: array("b"))
-    memory: dict[str, array[float]] = field(default_factory=dict)
-    samples: int = 0
-
-    def add(self, line: dict[str, Any], cells: int) -> None:
-        """Append one visit; raises KeyError, TypeError, ValueError or OverflowError when it is not one."""
-        scalars = [int(line[name]) for name in _SCALARS]
-        if any(abs(value) >= 2**62 for value in scalars):
-            raise ValueError("out of range")
-        first, second, dispatch, total = (_times(line[name]) for name in ("first", "second", "dispatch", "total"))
-        samples = self.samples or len(total)
-        if not 0 <= scalars[0] < cells or scalars[4] < 1 or len(first) != 2 or len(second) != 2:
-            raise ValueError("out of range")
-        if not samples or len(total) != samples or len(dispatch) != samples or not all(value > 0 for value in total):
-            raise ValueError("samples")
-        error = float("nan") if line["error"] is None else float(line["error"])
-        rows = len(self.error)
-        for name, value in zip(_SCALARS, scalars):
-            self.scalars[name].append(value)
-        self.samples = samples
-        self.first.extend(first)
-        self.second.extend(second)
-        self.dispatch.extend(dispatch)
-        self.total.extend(total)
-        self.error.append(error)
-        self.correct.append(bool(line["correct"]))
-        counters = line.get("memory") or {}
-        for name in counters.keys() - self.memory.keys():
-            self.memory[str(name)] = array("d", [float("nan")] * rows)
-        for name, column in self.memory.items():
-            column.append(float(counters.get(name, "nan")))
-
-    def visits(self) -> Visits:
-        """The columns as arrays."""
-        samples = self.samples or 1
-        return Visits(
-            **{name: np.asarray(column, dtype=np.int64) for name, column in self.scalars.items()},
-            first=np.asarray(self.first, dtype=np.int64).reshape(-1, 2),
-            second=np.asarray(self.second, dtype=np.int64).reshape(-1, 2),
-            dispatch=np.asarray(self.dispatch, dtype=np.int64).reshape(-1, samples),
-            total=np.asarray(self.total, dtype=np.int64).reshape(-1, samples),
-            error=np.asarray(self.error, dtype=np.float64),
-            correct=np.asarray(self.correct, dtype=np.bool_),
-            memory={name: np.asarray(column, dtype=np.float64) for name, column in self.memory.items()},
-        )
-
-
-def _times(values: list[Any]) -> list[int]:
-    times = [int(value) for value in values]
-    if any(not 0 <= value < 2**62 for value in times):
-        raise ValueError("not a time")
-    return times
-
-
-def _read_lines(file: Iterable[bytes], name: str) -> Run:
-    lines = iter(file)
-    first = next(lines, b"")
-    header, cells = _read_header(first, name)
-    columns = _Columns()
+def _read_lines(file: IO[bytes], name: str) -> Run:
+    header, cells = _read_header(file.readline(), name)
+    columns = Columns()
     trajectories: list[dict[str, Any]] = []
     contrasts: list[dict[str, Any]] = []
     servings: list[dict[str, Any]] = []
@@ -273,7 +173,7 @@ def _read_lines(file: Iterable[bytes], name: str) -> Run:
     end: dict[str, Any] | None = None
     notes: list[str] = []
     damaged = 0
-    for line in lines:
+    for line in Bulk(columns, len(cells)).lines(file):
         if not line.endswith(b"\n"):
             notes.append("The last line was cut off and is left out; the run was interrupted while writing.")
             break
@@ -281,7 +181,7 @@ def _read_lines(file: Iterable[bytes], name: str) -> Run:
             value = json.loads(line)
             kind = value["kind"]
             if kind == "visit":
-                columns.add(value, len(cells))
+                columns.add(Visit.from_json(value, len(cells)))
             elif kind == "trajectory":
                 trajectories.append(value)
             elif kind == "serving":
@@ -310,7 +210,7 @@ def _read_lines(file: Iterable[bytes], name: str) -> Run:
 def _serving(line: dict[str, Any], cells: int) -> dict[str, Any]:
     """What analysis reads of a serving line; raises KeyError, TypeError or ValueError when it is not one."""
     numbers = {name: int(line[name]) for name in ("cell", "context", "concurrency", "repeat", "tokens", "took", "held")}
-    done = [_times(times) for times in line["done"]]
+    done = [durations(moments) for moments in line["done"]]
     if not 0 <= numbers["cell"] < cells or len(done) != numbers["concurrency"] or numbers["took"] < 0:
         raise ValueError("out of range")
     if any(later < earlier for times in done for earlier, later in zip(times, times[1:])):
@@ -319,7 +219,7 @@ def _serving(line: dict[str, Any], cells: int) -> dict[str, Any]:
         name: {str(counter): int(value) for counter, value in dict(line[name]).items()}
         for name in ("before", "peak", "predicted")
     }
-    moves = {name: _times(line[name]) for name in ("out", "into")}
+    moves = {name: durations(line[name]) for name in ("out", "into")}
     digests = {name: [str(digest) for digest in line[name]] for name in ("outputs", "alone")}
     rejected = [int(number) for number in line["rejected"]]
     return {**numbers, **memory, **moves, **digests, "done": done, "rejected": rejected, "policy": str(line["policy"])}
@@ -328,7 +228,7 @@ def _serving(line: dict[str, Any], cells: int) -> dict[str, Any]:
 def _reuse(line: dict[str, Any], cells: int) -> dict[str, Any]:
     """What analysis reads of a reuse line; raises KeyError, TypeError or ValueError when it is not one."""
     numbers = {name: int(line[name]) for name in ("cell", "length", "repeat", "bytes")}
-    times = {name: _times(line[name]) for name in ("read", "check", "restore", "step")}
+    times = {name: durations(line[name]) for name in ("read", "check", "restore", "step")}
     samples = {len(values) for values in times.values()}
     if not 0 <= numbers["cell"] < cells or numbers["length"] < 1 or numbers["repeat"] < 0:
         raise ValueError("out of range")
@@ -345,7 +245,7 @@ def _reuse(line: dict[str, Any], cells: int) -> dict[str, Any]:
 def _contrast(line: dict[str, Any], cells: int) -> dict[str, Any]:
     """What analysis reads of a contrast line; raises KeyError, TypeError or ValueError when it is not one."""
     numbers = {name: int(line[name]) for name in ("cell", "length", "round", "process", "order")}
-    times = {name: _times(line[name]) for name in ("first", "second", "dispatch", "total")}
+    times = {name: durations(line[name]) for name in ("first", "second", "dispatch", "total")}
     if not 0 <= numbers["cell"] < cells or numbers["length"] < 1 or len(times["first"]) != 2:
         raise ValueError("out of range")
     if not times["total"] or len(times["total"]) != len(times["dispatch"]) or not all(times["total"]):

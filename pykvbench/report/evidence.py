@@ -67,9 +67,10 @@ def accounting(case: Case, shape: Geometry, run: Run) -> str:
     """Which bytes the table's GB/s counts, with the number at one length, and what the device reached by comparison."""
     length = case.slow[0]
     product = f"2 x {shape.num_layers} layers x {shape.batch} x {shape.num_kv_heads} KV heads x {length} keys"
+    product += f" x {shape.head_dim} x {shape.itemsize} bytes"
     text = (
         "Ratio: to the baseline, the cheapest of that length and all longer ones, smoothed. GB/s: K and V, each byte "
-        f"counted once ({product} x {shape.head_dim} x {shape.itemsize} bytes = {numbers.byte_count(shape.kv_bytes(length))} at "
+        f"counted once ({product} = {numbers.byte_count(shape.kv_bytes(length))} at "
         f"L = {length}), over the median; what a cache policy copies besides is not counted. "
         "Host: share of the step until its call returns."
     )

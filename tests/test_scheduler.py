@@ -136,3 +136,10 @@ def test_no_token_is_lost_and_the_budget_holds(
     assert result.most_held <= budget
     moves = sum(result.out_ns) + sum(result.in_ns)
     assert result.took_ns == STEP * sum(len(done) for done in result.done) + moves
+
+
+def test_who_made_room_for_another_to_grow_is_the_first_to_come_back() -> None:
+    """Two fit at first and one later: the second makes room and is before the third, who has waited from the start."""
+    _, engine = served(load(3, tokens=6, context=10, grows=True), "spill-host", 25)
+    came = [number for what, number in engine.log if what == "enter"]
+    assert came[:4] == [0, 1, 1, 2]

@@ -145,7 +145,8 @@ def _attribute(path: Path, min_ratio: float, pythons: tuple[Interpreter, ...]) -
 
     run = record.read(path)
     found = targets(run, analyze_run(run, min_ratio))
-    if not found.chosen or run.contrasts:
+    attributed = bool(run.contrasts) and run.end is not None and run.end.get("status") == "complete"
+    if not found.chosen or attributed:
         return "complete"
     for line in (attribution.cost(run, found.chosen), *found.left_out):
         click.echo(line, err=True)

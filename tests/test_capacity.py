@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pykvbench.analysis.capacity import analyze_capacity, latencies_ns
+from pykvbench.analysis.capacity import analyze_capacity
 from pykvbench.analysis.capacity_pairs import compare_capacity
+from pykvbench.analysis.capacity_rows import latencies_ns
 from pykvbench.analysis.capacity_table import CapacityRow
 from pykvbench.analysis.knee import find_knee
 from pykvbench.analysis.pairs import Named

@@ -7,23 +7,21 @@ Verdicts: `state` if a knee is confirmed, since latency then follows how full me
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from pykvbench.analysis.capacity_rows import UNLIMITED, entry, read_rows
 from pykvbench.analysis.capacity_table import CapacityRow, CapacityTable, Knee, middle
 from pykvbench.analysis.finding import CellResult, Curve, Finding, Result
 from pykvbench.analysis.knee import LEFT, find_knee
 from pykvbench.analysis.resample import MIN_SWEEPS
 from pykvbench.analysis.sentences import cost, counted, times
 from pykvbench.cell import Cell
-from pykvbench.dispatch.footprint import ALLOCATORS, fitting, footprint, rows_of, whole_sequence
+from pykvbench.dispatch.footprint import ALLOCATORS, fitting
 from pykvbench.errors import RunFileError
 from pykvbench.record import Run
 
-UNLIMITED = "none"
-OUTCOMES = {"out-of-memory": "out of memory", "does-not-fit": "does not fit"}
 _SAME_MEMORY = ("cpu", "mlx-cpu", "mps", "mlx")  # host memory is the device's
 
 
@@ -34,16 +32,16 @@ def analyze_capacity(run: Run) -> Result:
 
 def _cell(run: Run, index: int) -> CellResult:
     cell, plan = run.cells[index], run.plan
-    if _entry(plan, "allocators", index) not in ALLOCATORS:
+    if entry(plan, "allocators", index) not in ALLOCATORS:
         raise RunFileError("The run file's plan is not readable, so it cannot be analysed; start a new run.")
     mine = [line for line in run.servings if line["cell"] == index]
-    limit = plan.get("budget") if isinstance(plan.get("budget"), int) else _entry(plan, "memory", index)
-    rows = tuple(_rows(run, index, mine, limit))
+    limit = plan.get("budget") if isinstance(plan.get("budget"), int) else entry(plan, "memory", index)
+    rows = tuple(read_rows(run, index, mine, limit))
     knees = tuple(_knees(run, index, rows))
-    tokens, allocator = int(plan.get("tokens") or 0), _entry(plan, "allocators", index)
+    tokens, allocator = int(plan.get("tokens") or 0), entry(plan, "allocators", index)
     contexts = plan.get("contexts") or [] if isinstance(limit, int) else []
     fits = {context: fitting(cell, allocator, context, tokens, limit or 0) for context in contexts}
-    table = CapacityTable(rows, knees, plan.get("budget"), _entry(plan, "memory", index), fits)
+    table = CapacityTable(rows, knees, plan.get("budget"), entry(plan, "memory", index), fits)
     wrong = tuple(_wrong(cell, mine))
     findings = [*wrong, *(_finding(cell, knee, rows) for knee in knees if knee.at is not None)]
     halves = [np.log(knee.ratio.value / knee.ratio.low) for knee in knees]
@@ -68,115 +66,9 @@ def _verdict(findings: Sequence[Finding], right: bool, sure: bool) -> str:
     return "smooth" if right and sure and not knees else "unresolved"
 
 
-def latencies_ns(line: Mapping[str, Any]) -> dict[str, float]:
-    """p50, p95, p99 and max of the time from one token of a sequence to its next, the first from arrival.
-
-    p50 is that of the middle sequence, the others are those of the sequence that fares worst: one user who waits for
-    a whole other conversation is 1 in 32 of his own tokens, and lost among everybody's.
-    """
-    served = [done for done in line["done"] if len(done) == line["tokens"]]
-    gaps = np.diff(np.array(served, dtype=np.float64), axis=1, prepend=0.0)  # [sequences, tokens]
-    p50, p95, p99 = np.percentile(gaps, [50, 95, 99], axis=1)
-    worst = {"p95_ns": p95.max(), "p99_ns": p99.max(), "max_ns": gaps.max()}
-    return {"p50_ns": float(np.median(p50)), **{name: float(value) for name, value in worst.items()}}
-
-
-def _rows(run: Run, index: int, mine: Sequence[Mapping[str, Any]], limit: int | None) -> Iterable[CapacityRow]:
-    plan = run.plan
-    budget = plan.get("budget")
-    for context in plan.get("contexts") or ():
-        for concurrency in plan.get("concurrencies") or ():
-            room = _room(run, index, context, concurrency, limit)
-            free = _row(run, index, mine, context, concurrency, UNLIMITED, room)
-            yield free
-            if budget is None or room["needed"] <= budget:
-                continue
-            for policy in plan.get("policies") or ():
-                row = _row(run, index, mine, context, concurrency, policy, room)
-                both = row.served and free.served
-                yield replace(row, p99_cost=middle(row.p99_ns) / middle(free.p99_ns) if both else None)
-
-
-def _row(
-    run: Run,
-    index: int,
-    mine: Sequence[Mapping[str, Any]],
-    context: int,
-    concurrency: int,
-    policy: str,
-    room: Mapping[str, Any],
-) -> CapacityRow:
-    """One row from its lines, or from the event that says why there are none."""
-    where = (context, concurrency, policy)
-    lines = [
-        line
-        for line in mine
-        if (line["context"], line["concurrency"], line["policy"]) == where
-        and any(len(done) == line["tokens"] for done in line["done"])
-    ]
-    if not lines:
-        events = [
-            event["event"]
-            for event in run.events
-            if event.get("cell") == index
-            and (event.get("context"), event.get("concurrency"), event.get("policy")) == where
-        ]
-        outcome = next((OUTCOMES[event] for event in events if event in OUTCOMES), "not measured")
-        return CapacityRow(context, concurrency, policy, outcome=outcome, held=float("nan"), memory={}, **room)
-    latencies = [latencies_ns(line) for line in sorted(lines, key=lambda line: int(line["repeat"]))]
-    tails: dict[str, Any] = {name: tuple(latency[name] for latency in latencies) for name in latencies[0]}
-    counters = [name for name in lines[0]["peak"] if all(name in line["peak"] for line in lines)]
-    moves = [[ns for line in lines for ns in line[name]] for name in ("out", "into")]
-    return CapacityRow(
-        context=context,
-        concurrency=concurrency,
-        policy=policy,
-        outcome="",
-        held=float(np.median([line["held"] for line in lines])),
-        memory={
-            name: float(np.median([line["peak"][name] - line["before"].get(name, 0) for line in lines]))
-            for name in counters
-        },
-        **tails,
-        tokens_per_s=tuple(sum(len(done) for done in line["done"]) / max(line["took"], 1) * 1e9 for line in lines),
-        rejected=max(len(line["rejected"]) for line in lines),
-        resident=max(int(line.get("resident", 0)) for line in lines),
-        moves=float(np.median([len(line["out"]) for line in lines])),
-        out_ns=float(np.median(moves[0])) if moves[0] else None,
-        into_ns=float(np.median(moves[1])) if moves[1] else None,
-        **room,
-    )
-
-
-def _room(run: Run, index: int, context: int, concurrency: int, limit: int | None) -> dict[str, Any]:
-    """Bytes that a load needs, and what else would fit: the budget's limit, or the device's memory without one."""
-    cell, allocator = run.cells[index], _entry(run.plan, "allocators", index)
-    tokens = int(run.plan.get("tokens") or 0)
-    held = footprint(cell, allocator, context + tokens, rows_of(context, tokens)).allocated
-
-    def needed(longer: int) -> int:
-        size = footprint(cell, allocator, context + longer + tokens, rows_of(context + longer, tokens)).allocated
-        return size * (concurrency - 1) + whole_sequence(cell, allocator, context + longer, tokens)
-
-    answer: dict[str, Any] = {
-        "kv": cell.geometry.kv_bytes(context + tokens) * concurrency,
-        "needed": held * (concurrency - 1) + whole_sequence(cell, allocator, context, tokens),
-    }
-    if limit is None:
-        return answer
-    fits = fitting(cell, allocator, context, tokens, limit)
-    if needed(0) > limit:
-        return {**answer, "more_sequences": 0, "more_tokens": 0}
-    low, high = 0, limit // max(1, cell.geometry.kv_bytes(1) * concurrency) + 1  # needed(low) fits, needed(high) not
-    while high - low > 1:
-        tried = (low + high) // 2
-        low, high = (tried, high) if needed(tried) <= limit else (low, tried)
-    return {**answer, "more_sequences": fits - concurrency, "more_tokens": low}
-
-
 def _knees(run: Run, index: int, rows: Sequence[CapacityRow]) -> Iterable[Knee]:
     """One curve a context and policy: what fits was served without a limit, what does not under the policy."""
-    plan, allocator = run.plan, _entry(run.plan, "allocators", index)
+    plan, allocator = run.plan, entry(run.plan, "allocators", index)
     budget, tokens = plan.get("budget"), int(plan.get("tokens") or 0)
     for context in plan.get("contexts") or ():
         here = [row for row in rows if row.context == context]
@@ -299,9 +191,3 @@ def _run_notes(run: Run) -> Iterable[str]:
     if run.plan.get("simulate") is not None or any(cell.backend == "simulated" for cell in run.cells):
         yield "Simulated device: these times are programmed, not measured on hardware."
     yield "Memory is linear in sequences x tokens; what is measured is what it rose by once there were caches."
-
-
-def _entry(plan: Mapping[str, Any], name: str, index: int) -> Any:
-    """What a plan says of one cell, None where it does not."""
-    values = plan.get(name)
-    return values[index] if isinstance(values, list) and index < len(values) else None

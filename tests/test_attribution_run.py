@@ -17,7 +17,7 @@ from pykvbench.experiment.attribution_plan import ContrastPlan
 from pykvbench.geometry import Geometry
 from pykvbench.target import Target
 
-SMALL = ["--num-layers", "1", "--num-heads", "1", "--head-dim", "8", "--warmup", "0", "--len", "412:430"]
+SMALL = ["--num-layers", "1", "--num-heads", "1", "--head-dim", "8", "--warmup", "0", "--len", "400:440"]
 CELL = Cell("simulated", "manual", "prealloc", Geometry(1, 2, 1, 1, 8, "float32"))
 TARGET = Target(0, "spike", (421, 421), 2.0, (421,), (419, 420, 422, 423), (420, 422))
 

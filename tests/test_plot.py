@@ -69,6 +69,15 @@ def test_simulated_times_are_called_so(tmp_path: Path) -> None:
     assert "SIMULATED DEVICE: programmed times, not a measurement" in words(path)
 
 
+def test_injected_work_is_said_in_the_picture(tmp_path: Path) -> None:
+    path = tmp_path / "run.svg"
+    cell = spiked("cpu manual prealloc float32")
+    measured = run([cell])
+    measured.header["plan"]["inject"] = ["421:3x@pv"]
+    plot.draw(measured, Result((cell,)), path)
+    assert "EXTRA WORK INJECTED at 421:3x@pv: a test of the instrument" in words(path)
+
+
 def test_what_the_panels_cannot_show_is_said(tmp_path: Path) -> None:
     path = tmp_path / "run.svg"
     costs = curve(dict.fromkeys(range(380, 531), 96.0))

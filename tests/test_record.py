@@ -67,6 +67,24 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert run.visits.of_cell(0).length.tolist() == [380, 381]
 
 
+def contrast(**changes: Any) -> dict[str, Any]:
+    line = {"cell": 0, "variant": "part:pv", "length": 421, "round": 0, "process": 6, "order": 3, "at": 10}
+    spans = {"first": [40, 100], "second": [20, 60], "dispatch": [10, 11, 12], "total": [50, 51, 52]}
+    return {**line, **spans, "error": None, "correct": None, **changes}
+
+
+def test_contrasts_are_read_and_the_end_after_them_stands(tmp_path: Path) -> None:
+    ends = [encode("end", {"status": status}) for status in ("complete", "interrupted")]
+    damaged = encode("contrast", contrast(cell=1)), encode("contrast", contrast(total=[50, 51]))
+    lines = encode("header", HEADER), ends[0], encode("contrast", contrast()), *damaged, ends[1]
+    run = read(written(tmp_path, *lines))
+    assert [(line["variant"], line["length"], line["total"]) for line in run.contrasts] == [
+        ("part:pv", 421, [50, 51, 52])
+    ]
+    assert run.end == {"kind": "end", "status": "interrupted"}
+    assert run.notes == ("2 damaged lines could not be read and are left out.",)
+
+
 def test_a_cut_off_last_line_is_left_out_with_a_note(tmp_path: Path) -> None:
     whole = encode("header", HEADER) + encode("visit", visit())
     run = read(written(tmp_path, whole, encode("visit", visit(length=381))[:-20]))

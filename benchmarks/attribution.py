@@ -41,11 +41,12 @@ def measure(backend: str, kind: str, seed: int) -> tuple[bool, str | None, str]:
     inject, _ = KINDS[kind]
     with tempfile.TemporaryDirectory() as folder:
         small = ["--num-layers", "1", "--num-heads", "1", "--head-dim", "8"] if backend == "simulated" else []
-        # 12 sweeps, and 4 of them slow: fewer of either could not tell a slow process from chance
-        sweeps = ["--sweeps", "12" if kind == "one process in three" else "5"]
+        # 12 sweeps, of which 4 are slow, over 151 lengths: fewer of any could not tell a slow process from chance
+        seldom = kind == "one process in three"
+        sweeps = ["--sweeps", "12", "--len", "380:530"] if seldom else ["--sweeps", "5", "--len", "396:446"]
         out = ["-o", str(Path(folder) / "run.jsonl"), "--json", "--warmup", "0.1", "--seed", str(seed)]
         injected = ["--inject", f"{LENGTH}:{inject}"] if inject else []
-        command = [sys.executable, "-m", "pykvbench", "attn", "--backend", backend, "--len", "396:446"]
+        command = [sys.executable, "-m", "pykvbench", "attn", "--backend", backend]
         done = subprocess.run([*command, *small, *sweeps, *injected, *out], capture_output=True, text=True, check=True)
     document = json.loads(done.stdout)
     at = [one for one in document.get("attributions", ()) if not inject or one["lengths"] == [LENGTH, LENGTH]]

@@ -10,7 +10,7 @@ from pykvbench.analysis.capacity import analyze_capacity
 from pykvbench.analysis.capacity_pairs import compare_capacity
 from pykvbench.analysis.capacity_rows import latencies_ns
 from pykvbench.analysis.capacity_table import CapacityRow
-from pykvbench.analysis.knee import find_knee
+from pykvbench.analysis.knee import find_knee, limit_of
 from pykvbench.analysis.pairs import Named
 from pykvbench.cell import Cell
 from pykvbench.dispatch.footprint import footprint, rows_of, whole_sequence
@@ -259,3 +259,12 @@ def test_how_many_fit_is_said_also_when_every_load_measured_is_too_large() -> No
     result = analyze_capacity(run(budget=ONE))
     assert result.to_json()["capacity"][0]["fits"] == [{"context": CONTEXT, "sequences": 1}]
     assert "holds 1 sequence of 100 tokens and those it is due." in capacity_text.render(result, width=200)
+
+
+def test_the_machines_own_tail_is_not_taken_for_a_knee() -> None:
+    noisy = [row(1, 1.4, 1.4, 1.4), row(2, 2.2, 2.3, 2.2), row(4, 2.2, 2.3, 2.4)]
+    assert limit_of(noisy) == pytest.approx(2.8)
+    knee = find_knee([*noisy, row(8, 9.0, 9.1, 9.2)], "queue", 5, limit_of(noisy))
+    assert knee is not None
+    assert (knee.at, knee.low, knee.high) == (8, 8, 8)
+    assert (limit_of([row(1, 1.0)]), limit_of([row(1, 14.0)]), limit_of([])) == (2.0, 4.0, 2.0)

@@ -14,7 +14,7 @@ import numpy as np
 from pykvbench.analysis.capacity_rows import UNLIMITED, entry, read_rows
 from pykvbench.analysis.capacity_table import CapacityRow, CapacityTable, Knee, middle
 from pykvbench.analysis.finding import CellResult, Curve, Finding, Result
-from pykvbench.analysis.knee import LEFT, find_knee
+from pykvbench.analysis.knee import find_knee, limit_of
 from pykvbench.analysis.resample import MIN_SWEEPS
 from pykvbench.analysis.sentences import cost, counted, times
 from pykvbench.cell import Cell
@@ -44,14 +44,15 @@ def _cell(run: Run, index: int) -> CellResult:
     table = CapacityTable(rows, knees, plan.get("budget"), entry(plan, "memory", index), fits)
     wrong = tuple(_wrong(cell, mine))
     findings = [*wrong, *(_finding(cell, knee, rows) for knee in knees if knee.at is not None)]
-    halves = [np.log(knee.ratio.value / knee.ratio.low) for knee in knees]
-    sure = bool(halves) and bool(np.isfinite(halves).all())
+    sure = bool(knees) and bool(np.isfinite([knee.ratio.low for knee in knees]).all())
     nothing = np.zeros(0)
     return CellResult(
         cell=cell.label,
         verdict=_verdict(findings, bool(mine) and not wrong, sure),
         findings=tuple(findings),
-        limit_of_detection=float(LEFT * np.exp(max(halves))) if sure else None,
+        limit_of_detection=max(float(knee.limit * knee.ratio.value / knee.ratio.low) for knee in knees)
+        if sure
+        else None,
         smallest_p=None,
         notes=tuple(f"{cell.label}: {note}" for note in _notes(cell, allocator, rows, mine)),
         curve=Curve(nothing.astype(np.int64), np.zeros((0, 0)), nothing, nothing, None, None),
@@ -73,19 +74,21 @@ def _knees(run: Run, index: int, rows: Sequence[CapacityRow]) -> Iterable[Knee]:
     for context in plan.get("contexts") or ():
         here = [row for row in rows if row.context == context]
         fits = None if budget is None else fitting(run.cells[index], allocator, context, tokens, budget)
+        limit = limit_of([row for row in here if row.policy == UNLIMITED])
         for policy in (UNLIMITED, *(plan.get("policies") or ())):
             limited = {row.concurrency: row for row in here if row.policy == policy}
             if not limited:
                 continue
             curve = [limited.get(row.concurrency, row) for row in here if row.policy == UNLIMITED]
-            knee = find_knee(curve, policy, None if fits is None or policy == UNLIMITED else fits + 1)
+            predicted = None if fits is None or policy == UNLIMITED else fits + 1
+            knee = find_knee(curve, policy, predicted, limit)
             if knee is not None:
                 yield knee
 
 
 def _finding(cell: Cell, knee: Knee, rows: Sequence[CapacityRow]) -> Finding:
     assert knee.at is not None
-    sure = knee.ratio.low > LEFT and knee.votes[1] >= MIN_SWEEPS
+    sure = knee.ratio.low > knee.limit and knee.votes[1] >= MIN_SWEEPS
     row = next(
         row
         for policy in (knee.policy, UNLIMITED)

@@ -73,13 +73,14 @@ class Knee:
     at: int | None
     low: int | None
     high: int | None
+    limit: float  # p99 / p50 beyond which p99 has left p50
     ratio: Interval
     votes: tuple[int, int]  # repeats in which it has left there, of all
     predicted: int | None  # the fewest sequences that do not fit into the budget side by side
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for the JSON document."""
-        named = ("context", "policy", "at", "low", "high", "predicted")
+        named = ("context", "policy", "at", "low", "high", "limit", "predicted")
         return {**{name: getattr(self, name) for name in named}, "ratio": self.ratio.to_json()}
 
 

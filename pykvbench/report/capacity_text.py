@@ -9,7 +9,6 @@ import numpy as np
 
 from pykvbench.analysis.capacity_table import CapacityRow, CapacityTable, Knee, middle
 from pykvbench.analysis.finding import CellResult, Result
-from pykvbench.analysis.knee import LEFT
 from pykvbench.analysis.resample import MIN_SWEEPS
 from pykvbench.report import numbers, sentence
 
@@ -80,7 +79,7 @@ def knee(value: Knee) -> str:
         size = numbers.ratio(value.ratio.value)
         if np.isfinite(value.ratio.low):
             size += f", {numbers.ratio(value.ratio.low)} to {numbers.ratio(value.ratio.high)}"
-        none = f"p99 stays within {numbers.ratio(LEFT)} p50 ({size} at the most sequences)"
+        none = f"p99 stays within {numbers.ratio(value.limit)} p50 ({size} at the most sequences)"
         return f"{under}, {value.context} tokens: {none}{predicted}."
     span = f"interval {value.low} to {'more than measured' if value.high is None else value.high}"
     if value.votes[1] < MIN_SWEEPS:
@@ -100,7 +99,7 @@ def verdict(cell: CellResult) -> str:
     if cell.verdict == "state":
         return f"state: {sure[0].note}"
     if cell.verdict == "smooth":
-        return f"smooth: p99 stays within {numbers.ratio(LEFT)} p50 in every load and policy."
+        return "smooth: p99 stays near p50 in every load and policy."
     if cell.findings:
         return f"unresolved: {cell.findings[0].note}"
     return "unresolved: too few repeats to tell whether p99 leaves p50; at least 3 are needed."

@@ -147,6 +147,24 @@ def _outside_code(text: str) -> str:
 
 
 @pytest.mark.parametrize(
+    ("text", "markdown"),
+    [
+        ("2.56 ms against 212 us", "2.56 ms against 212 us"),
+        ("1. one", "1\\. one"),
+        ("3) three", "3\\) three"),
+        ("- item", "\\- item"),
+        ("===", "==="),
+        ("=", "\\="),
+        ("-1 of them", "-1 of them"),
+        ("a_b *c* <d> #1 |", "a\\_b \\*c\\* \\<d\\> \\#1 \\|"),
+        ("@all http://x.example", "(at)all http: //x.example"),
+    ],
+)
+def test_text_renders_as_it_reads(text: str, markdown: str) -> None:
+    assert foreign.plain(text) == markdown
+
+
+@pytest.mark.parametrize(
     ("text", "clean"),
     [
         ("12/64 GB/s and/or n/a, 14_0/15_0", "12/64 GB/s and/or n/a, 14_0/15_0"),

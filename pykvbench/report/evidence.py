@@ -66,7 +66,8 @@ def table(case: Case, cell: CellResult, shape: Geometry) -> tuple[str, ...]:
 def accounting(case: Case, shape: Geometry, run: Run) -> str:
     """Which bytes the table's GB/s counts, with the number at one length, and what the device reached by comparison."""
     length = case.slow[0]
-    product = f"2 x {shape.num_layers} layers x {shape.batch} x {shape.num_kv_heads} KV heads x {length} keys"
+    layers = f"{shape.num_layers} layer{'s' if shape.num_layers > 1 else ''}"
+    product = f"2 x {layers} x {shape.batch} x {shape.num_kv_heads} KV heads x {length} keys"
     product += f" x {shape.head_dim} x {shape.itemsize} bytes"
     text = (
         "Ratio: to the baseline, the cheapest of that length and all longer ones, smoothed. GB/s: K and V, each byte "

@@ -21,6 +21,7 @@ _PATHS = re.compile(
     r"""(?<![\w/.:\\])(?:file:)?(?:~\w*|[A-Za-z]:)?(?:/+|\\+)(?=[\w.~-]{2,})[^\s"'`<>|,;)\]]+""", re.ASCII
 )
 _SUSPICIOUS = re.compile(rb"[/\\~]")
+_LIST = re.compile(r"^(\d*)([-+=.)])(?=\s|$)")  # what would begin a list, or underline a heading
 _ESCAPED = re.compile(r"([\\`*_\[\]<>|~#&$!])")
 
 
@@ -38,7 +39,7 @@ def code(value: object, most: int = MOST) -> str:
 def plain(value: object, most: int = 1000) -> str:
     """The string as Markdown text that renders as it reads; `@` and `://` are broken up, since they link even so."""
     text = words(value, most).replace("@", "(at)").replace("://", ": //")
-    return re.sub(r"^([-+=]|\d+[.)])", r"\\\1", _ESCAPED.sub(r"\\\1", text))
+    return _LIST.sub(r"\1\\\2", _ESCAPED.sub(r"\\\1", text))
 
 
 def block(text: str) -> str:

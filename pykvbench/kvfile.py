@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import mmap
 import os
 import shutil
 import zlib
@@ -107,15 +108,16 @@ def write(path: Path, layers: Layers, label: Label, extras: Mapping[str, Array] 
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def read(path: Path, label: Label) -> Stored:
+def read(path: Path, label: Label, memory: mmap.mmap | None = None) -> Stored:
     """Read K and V from the disk, past the page cache where the system allows it, and check that they are `label`'s.
 
+    With `memory`, from pagecache.room, they lie in it, and the next read into it overwrites them.
     Raises KVFileError, one sentence, for a file that is missing, cut short, damaged, or of something else.
     """
     try:
         resident = pagecache.drop(path)
         began = _timer.now_ns()
-        memory, size, how = pagecache.read(path)
+        memory, size, how = pagecache.read(path, memory)
     except OSError as error:
         raise KVFileError(f"{path.name} cannot be read ({error.strerror}); compute it again.") from None
     read = _timer.now_ns()

@@ -13,11 +13,13 @@ import ctypes
 import fcntl
 import mmap
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
 BLOCK = 8 << 20  # bytes a read; a multiple of every device's block, as O_DIRECT asks
+_AT_ONCE = 4  # reads
 
 
 def drop(path: Path) -> float | None:
@@ -46,26 +48,39 @@ def resident(descriptor: int) -> float | None:
     return None
 
 
-def read(path: Path) -> tuple[mmap.mmap, int, str]:
+def room(size: int) -> mmap.mmap:
+    """Page-aligned memory for a file of `size` bytes, each page of it touched.
+
+    Memory is zeroed when it is first used, which on a busy CPU takes longer than a disk takes to fill it; whoever
+    restores caches again and again has such a buffer, and dd reads into one as well.
+    """
+    memory = mmap.mmap(-1, max(1, -(-size // mmap.PAGESIZE)) * mmap.PAGESIZE)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    np.frombuffer(memory, np.uint8)[:: mmap.PAGESIZE] = 0
+    return memory
+
+
+def read(path: Path, memory: mmap.mmap | None = None) -> tuple[mmap.mmap, int, str]:
     """A file's bytes in page-aligned memory, how many there are, and how they were read.
 
+    They go into `memory`, from `room`, if that is large enough, over what was there; else into memory of their own.
     How is "O_DIRECT", "F_NOCACHE" or "buffered": past the page cache, without adding to it, through it.
     """
     descriptor, how = _open(path)
     try:
         size = os.fstat(descriptor).st_size
-        memory = mmap.mmap(-1, max(1, -(-size // mmap.PAGESIZE)) * mmap.PAGESIZE)
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            with contextlib.suppress(OSError):
-                memory.madvise(mmap.MADV_HUGEPAGE)  # fewer page faults while the disk fills it
-        return memory, _fill(descriptor, memory), how
+        if memory is None or len(memory) < size:
+            memory = room(size)
+        return memory, _fill(descriptor, memory, size), how
     except OSError:
-        if how != "O_DIRECT":
+        if how != "O_DIRECT" or memory is None:
             raise
     finally:
         os.close(descriptor)
     with open(path, "rb", buffering=0) as file:  # some file systems let O_DIRECT be asked for and then do not read
-        return memory, _fill(file.fileno(), memory), "buffered"
+        return memory, _fill(file.fileno(), memory, size), "buffered"
 
 
 def _open(path: Path) -> tuple[int, str]:
@@ -80,14 +95,21 @@ def _open(path: Path) -> tuple[int, str]:
     return descriptor, "buffered"
 
 
-def _fill(descriptor: int, memory: mmap.mmap) -> int:
-    """Read to the file's end; O_DIRECT takes whole blocks at aligned places only, so the last is asked for whole."""
-    view, filled = memoryview(memory), 0
-    while filled < len(view):
-        got = os.preadv(descriptor, [view[filled : filled + BLOCK]], filled)
-        if not got:
-            break
-        filled += got
-        if filled % mmap.PAGESIZE:
-            break  # the end of the file
-    return filled
+def _fill(descriptor: int, memory: mmap.mmap, size: int) -> int:
+    """Read the whole file, several blocks at once, so that the disk never waits for us.
+
+    O_DIRECT takes whole blocks at aligned places only, so the last is asked for whole. Returns the bytes that came.
+    """
+    view = memoryview(memory)[: -(-size // mmap.PAGESIZE) * mmap.PAGESIZE]
+
+    def block(first: int) -> int:
+        filled, last = first, min(first + BLOCK, len(view))
+        while filled < last:
+            got = os.preadv(descriptor, [view[filled:last]], filled)
+            filled += got
+            if not got or filled % mmap.PAGESIZE:
+                break  # the end of the file
+        return filled - first
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return sum(pool.map(block, range(0, len(view), BLOCK)))

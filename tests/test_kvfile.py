@@ -73,6 +73,22 @@ def test_what_is_read_is_what_was_written(tmp_path: Path, dtype: str, length: in
     assert names(tmp_path) == ["kv.safetensors"]
 
 
+def test_a_file_is_read_into_memory_that_is_there(tmp_path: Path) -> None:
+    memory = pagecache.room(9000)
+    for length, fits in ((5, True), (7, True), (700, False)):  # a longer one that fits, and one that does not
+        label = replace(LABEL, length=length)
+        path = tmp_path / f"{length}.safetensors"
+        kvfile.write(path, rows(label), label)
+        stored = kvfile.read(path, label, memory)
+        assert same(stored.layers, rows(label))
+        held = np.frombuffer(memory, np.uint8)
+        assert np.shares_memory(stored.layers[0][0], held) == fits
+    cut = tmp_path / "5.safetensors"  # what the memory still holds of another file does not make it whole
+    cut.write_bytes(cut.read_bytes()[:-3])
+    with pytest.raises(KVFileError, match="is cut short"):
+        kvfile.read(cut, replace(LABEL, length=5), memory)
+
+
 @pytest.mark.parametrize(("dtype", "name"), [("float32", "F32"), ("float16", "F16"), ("bfloat16", "BF16")])
 def test_any_reader_of_safetensors_can_use_it(tmp_path: Path, dtype: str, name: str) -> None:
     label = replace(LABEL, geometry=replace(SHAPE, dtype=dtype))
@@ -251,11 +267,11 @@ def test_where_reading_past_the_page_cache_is_refused_the_file_is_read_through_i
 ) -> None:
     fill, calls = pagecache._fill, []
 
-    def refuse_once(descriptor: int, memory: object) -> int:
+    def refuse_once(descriptor: int, memory: object, size: int) -> int:
         calls.append(descriptor)
         if len(calls) == 1:
             raise OSError(errno.EINVAL, "Invalid argument")
-        return fill(descriptor, memory)  # type: ignore[arg-type]
+        return fill(descriptor, memory, size)  # type: ignore[arg-type]
 
     monkeypatch.setattr(pagecache, "_open", lambda path: (os.open(path, os.O_RDONLY), "O_DIRECT"))
     monkeypatch.setattr(pagecache, "_fill", refuse_once)

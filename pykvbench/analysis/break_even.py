@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pykvbench.analysis.reuse_table import BreakEven, Span
 
 MIN_PROCESSES = 3  # that must agree on a side
-NEAR = 3.0  # lengths farther apart than this do not confirm what lies between them
-SIDES = (1.3, 1.7)  # times below and above the estimate, in the rounds that look on both sides of it
+NEAR = 6.0  # lengths farther apart than this do not confirm what lies between them
+SIDES = (1.3, 1.7, 2.4)  # times below and above the estimate, in the rounds that look on both sides of it
 _STEP = 4  # between lengths tried downwards
 _SHORTEST = 8  # tokens; fewer are not worth keeping
 

@@ -79,4 +79,6 @@ class Cell:
                 build=str(value.get("build", "")),
             )
         except (KeyError, TypeError, ValueError, UsageError) as error:
-            raise RunFileError(f"The run file's cell {value!r} is not readable ({error}); was it edited?") from None
+            raise RunFileError(
+                f"The run file's cell {value!r} is not readable ({error}); it was edited or damaged, so measure again."
+            ) from None

@@ -41,6 +41,7 @@ from typing import IO, Any
 from pykvbench.bulk import Bulk
 from pykvbench.cell import Cell
 from pykvbench.errors import RunFileError, UsageError
+from pykvbench.header import intact, loads
 from pykvbench.visits import Columns, Visit, durations
 from pykvbench.visits import Visits as Visits
 
@@ -97,7 +98,9 @@ class RunWriter:
             if path.is_dir():
                 raise UsageError(f"{path} is a folder; name a file with -o, such as {path / 'run.jsonl'}.")
             if path.exists():
-                raise UsageError(f"{path} exists; name another file with -o, or continue it with --resume {path}.")
+                raise UsageError(
+                    f"{path} exists; name another file with -o, or finish it with pykvbench attn --resume {path}."
+                )
             path.parent.mkdir(parents=True, exist_ok=True)
             return cls(open(path, "xb", buffering=0))
         except OSError as error:
@@ -163,7 +166,7 @@ def is_run(first_line: bytes) -> bool:
 
 
 def _read_lines(file: IO[bytes], name: str) -> Run:
-    header, cells = _read_header(file.readline(), name)
+    header, cells, lost = _read_header(file.readline(), name)
     columns = Columns()
     trajectories: list[dict[str, Any]] = []
     contrasts: list[dict[str, Any]] = []
@@ -171,14 +174,14 @@ def _read_lines(file: IO[bytes], name: str) -> Run:
     reuses: list[dict[str, Any]] = []
     events: list[dict[str, Any]] = []
     end: dict[str, Any] | None = None
-    notes: list[str] = []
+    notes = [*lost]
     damaged = 0
     for line in Bulk(columns, len(cells)).lines(file):
         if not line.endswith(b"\n"):
             notes.append("The last line was cut off and is left out; the run was interrupted while writing.")
             break
         try:
-            value = json.loads(line)
+            value = loads(line)
             kind = value["kind"]
             if kind == "visit":
                 columns.add(Visit.from_json(value, len(cells)))
@@ -209,7 +212,10 @@ def _read_lines(file: IO[bytes], name: str) -> Run:
 
 def _serving(line: dict[str, Any], cells: int) -> dict[str, Any]:
     """What analysis reads of a serving line; raises KeyError, TypeError or ValueError when it is not one."""
-    numbers = {name: int(line[name]) for name in ("cell", "context", "concurrency", "repeat", "tokens", "took", "held")}
+    numbers = {
+        name: int(line[name])
+        for name in ("cell", "context", "concurrency", "repeat", "tokens", "took", "held", "resident")
+    }
     done = [durations(moments) for moments in line["done"]]
     if not 0 <= numbers["cell"] < cells or len(done) != numbers["concurrency"] or numbers["took"] < 0:
         raise ValueError("out of range")
@@ -253,13 +259,13 @@ def _contrast(line: dict[str, Any], cells: int) -> dict[str, Any]:
     return {**numbers, **times, "variant": str(line["variant"])}
 
 
-def _read_header(line: bytes, name: str) -> tuple[dict[str, Any], tuple[Cell, ...]]:
+def _read_header(line: bytes, name: str) -> tuple[dict[str, Any], tuple[Cell, ...], tuple[str, ...]]:
     if not line.strip():
         raise RunFileError(
             f"{name} is empty; name a run file that pykvbench wrote, or a CSV table of lengths and times."
         )
     try:
-        header = json.loads(line)
+        header = loads(line)
         if header["kind"] != "header":
             raise ValueError
         schema = int(header["schema"])
@@ -272,7 +278,8 @@ def _read_header(line: bytes, name: str) -> tuple[dict[str, Any], tuple[Cell, ..
         ) from None
     if schema > SCHEMA:
         raise RunFileError(f"{name} has schema {schema} and this pykvbench reads up to {SCHEMA}; upgrade pykvbench.")
-    return header, cells
+    header, notes = intact(header)
+    return header, cells, notes
 
 
 def _end_of_last_line(file: IO[bytes], size: int) -> int:

@@ -53,9 +53,9 @@ def test_no_cause_is_named_when_the_finding_is_larger_than_what_came_back() -> N
 def test_a_sentence_says_where_it_is_what_makes_it_go_and_what_does_not() -> None:
     found = evidence("pv", 0, 21.0)
     assert sentence(found, "route 1-pass on both sides") == (
-        "L = 421: 21.2x, 5/5 processes; all of it in PV; in completion; gone padded to a multiple of 32, padded to a "
-        "multiple of 64 and in fused attention; still there when K and V are contiguous, with another capacity, with "
-        "preallocated outputs, in float16 and with one layer; route 1-pass on both sides."
+        "L = 421: 21.2x, 5/5 processes; all of it in PV; in completion; gone when padded to a multiple of 32, when "
+        "padded to a multiple of 64 and in fused attention; still there when K and V are contiguous, with another "
+        "capacity, with preallocated outputs, in float16 and with one layer; route 1-pass on both sides."
     )
     assert workaround(found) == "use the framework's fused attention"
 

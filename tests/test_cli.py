@@ -115,7 +115,10 @@ def test_an_existing_file_is_not_touched(tmp_path: Path) -> None:
     path.write_text("precious")
     result = pykvbench(*TINY, "--len", "4:6", "-o", str(path))
     assert result.exit_code == 2
-    assert f"Error: {path} exists; name another file with -o, or continue it with --resume {path}." in result.stderr
+    assert (
+        f"Error: {path} exists; name another file with -o, or finish it with pykvbench attn --resume {path}."
+        in result.stderr
+    )
     assert path.read_text() == "precious"
 
 

@@ -63,5 +63,5 @@ def test_a_cell_of_unknown_parts_is_refused() -> None:
         UsageError, match="^--cache ring is unknown; choose one of prealloc, concat, chunked, padded, none.$"
     ):
         Cell("cpu", "manual", "ring", geometry("gpt2"))
-    with pytest.raises(RunFileError, match="was it edited"):
+    with pytest.raises(RunFileError, match="it was edited or damaged"):
         Cell.from_json({"backend": "cpu"})

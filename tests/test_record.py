@@ -157,7 +157,9 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
 
 def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
     path = written(tmp_path, b"precious")
-    with pytest.raises(UsageError, match="exists; name another file with -o, or continue it with --resume"):
+    with pytest.raises(
+        UsageError, match="exists; name another file with -o, or finish it with pykvbench attn --resume"
+    ):
         RunWriter.create(path)
     assert path.read_bytes() == b"precious"
 

@@ -203,7 +203,7 @@ def test_missing_visits_and_unfinished_sweeps_are_tolerated():
         found = detect(LENGTHS, visits)
         assert [(f.kind, f.lengths, f.votes) for f in found.findings] == [("spike", (421, 421), "4/4")]
         assert np.isnan(found.median_ns[7]) and not np.isnan(found.median_ns[8])
-        assert found.notes == ("1 of 151 lengths were never measured, first 387.",)
+        assert found.notes == ("1 of 151 lengths has no time that can be used, the first 387.",)
 
 
 def test_lengths_with_fewer_than_3_visits_are_named():

@@ -28,8 +28,8 @@ _WORKAROUNDS = {
 _GONE = {
     "layout:contiguous": "when K and V are contiguous",
     "capacity:other": "with another capacity",
-    "padded:32": "padded to a multiple of 32",
-    "padded:64": "padded to a multiple of 64",
+    "padded:32": "when padded to a multiple of 32",
+    "padded:64": "when padded to a multiple of 64",
     "outputs:preallocated": "with preallocated outputs",
     "cache:prealloc": "under prealloc",
     "kernel:fused": "in fused attention",

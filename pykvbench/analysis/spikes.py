@@ -197,9 +197,9 @@ def _spread(measured: Bools, values: Floats) -> Floats:
 def _missing(lengths: Ints, measured: Bools, grid: Ints, seen: Ints) -> tuple[str, ...]:
     notes: tuple[str, ...] = ()
     if not measured.all():
-        notes += (
-            f"{int((~measured).sum())} of {len(lengths)} lengths were never measured, first {lengths[~measured][0]}.",
-        )
+        without = f"{len(lengths) - len(grid)} of {len(lengths)} lengths"
+        have = "has" if len(lengths) - len(grid) == 1 else "have"
+        notes += (f"{without} {have} no time that can be used, the first {lengths[~measured][0]}.",)
     thin = (seen < MIN_SWEEPS) & (seen.max() >= MIN_SWEEPS)
     if thin.any():
         notes += (

@@ -28,7 +28,7 @@ KINDS = {  # what is injected, and what must be named
     "softmax": ("2x@softmax", "softmax"),
     "pv": ("2x@pv", "PV"),
     "pv on the device": ("2x@pv+device", "PV"),
-    "first visit": ("6x@first", "first call at this length in a process"),
+    "first visit": ("12x@first", "first call at this length in a process"),
     "allocation": ("2x@alloc", "allocation of outputs"),
     "one process in three": ("3x@pv/3", "PV, in some processes only"),
     "null": (None, None),
@@ -43,7 +43,11 @@ def measure(backend: str, kind: str, seed: int) -> tuple[bool, str | None, str]:
         small = ["--num-layers", "1", "--num-heads", "1", "--head-dim", "8"] if backend == "simulated" else []
         # 12 sweeps, of which 4 are slow, over 151 lengths: fewer of any could not tell a slow process from chance
         seldom = kind == "one process in three"
-        sweeps = ["--sweeps", "12", "--len", "380:530"] if seldom else ["--sweeps", "5", "--len", "396:446"]
+        sweeps = (
+            ["--sweeps", "12", "--len", "380:530", "--min-ratio", "1.5"]
+            if seldom
+            else ["--sweeps", "5", "--len", "396:446"]
+        )
         out = ["-o", str(Path(folder) / "run.jsonl"), "--json", "--warmup", "0.1", "--seed", str(seed)]
         injected = ["--inject", f"{LENGTH}:{inject}"] if inject else []
         command = [sys.executable, "-m", "pykvbench", "attn", "--backend", backend]

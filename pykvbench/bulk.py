@@ -16,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from pykvbench.visits import SCALARS, Columns, Ints, Visit
+from pykvbench.visits import MOST, SCALARS, Columns, Ints, Visit
 
 CHUNK = 4 << 20  # bytes; the arrays made of one take ten times as much
 _ZERO, _NEWLINE = ord("0"), ord("\n")
@@ -26,7 +26,7 @@ _NUMBERS = bytes(byte if byte in _DIGITS else ord(" ") for byte in range(256))
 _RUN = re.compile(rb"[0-9]+")
 _MOST_DIGITS = 18  # 10^18 ns are 31 years; beyond, int64 may overflow
 _MOST_KINDS = 256  # a file that pykvbench wrote has a few: by how the error is written and by the gap's sign
-_MAY_BE_NEGATIVE = ("sweep", "process", "order", "at", "gap")
+_MAY_BE_NEGATIVE = ("process", "order", "at", "gap")
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,10 @@ class _Chunk:
             lines = self.odd_line[suspects]
             fast[lines[kind.whole[self.odd_place[suspects]]]] = False
         fast &= (block[:, 0] < self.bulk.cells) & (block[:, SCALARS.index("length")] >= 1)
-        fast &= (block[:, block.shape[1] - columns.samples :] > 0).all(axis=1)
+        fast &= block[:, SCALARS.index("sweep")] < MOST
+        width = len(SCALARS)
+        totals = [width + 1, width + 3, *range(block.shape[1] - columns.samples, block.shape[1])]
+        fast &= (block[:, totals] > 0).all(axis=1)
         begun = 0
         for left in (*np.flatnonzero(~fast).tolist(), count):
             if left > begun:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 SCALARS = ("cell", "sweep", "process", "order", "length", "at", "gap")
+MOST = 100_000  # sweeps; arrays of as many rows are made
 BEYOND = 2**62  # ns; times and places this large are damage
 
 
@@ -67,7 +68,11 @@ class Visit:
         first, second, dispatch, total = (durations(line[name]) for name in ("first", "second", "dispatch", "total"))
         if any(abs(value) >= BEYOND for value in scalars) or not 0 <= scalars[0] < cells or scalars[4] < 1:
             raise ValueError("out of range")
-        if len(first) != 2 or len(second) != 2 or not total or len(dispatch) != len(total) or not all(total):
+        if not 0 <= scalars[1] < MOST:
+            raise ValueError("sweep")
+        if len(first) != 2 or len(second) != 2 or not total or len(dispatch) != len(total):
+            raise ValueError("samples")
+        if not all((first[1], second[1], *total)):
             raise ValueError("samples")
         error = float("nan") if line["error"] is None else float(line["error"])
         memory = {str(name): float(value) for name, value in (line.get("memory") or {}).items()}

@@ -116,6 +116,8 @@ def _compare(
 def _common(first: Curve, second: Curve, paired: bool) -> Ints:
     """Lengths with a visit in both; for a pair within one run in the same sweep of both."""
     lengths = np.intersect1d(first.lengths, second.lengths)
+    if not len(lengths):
+        return lengths
     a, b = (curve.sweeps_ns[:, np.searchsorted(curve.lengths, lengths)] for curve in (first, second))
     if paired:
         seen = (~np.isnan(a) & ~np.isnan(b)).any(axis=0)

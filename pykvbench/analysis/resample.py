@@ -7,6 +7,7 @@ therefore widened by what Student's t is wider than the normal distribution: 2.7
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +50,9 @@ class Arm:
         rows = max(1, _BLOCK // self.logs.size)
         parts = [self.logs[self.picks[i : i + rows]] for i in range(0, len(self.picks), rows)]
         median = np.nanmedian if np.isnan(self.logs).any() else np.median
-        return np.concatenate([median(part.reshape(len(part), -1), axis=1) for part in parts])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # a resample may hold sweeps without visits alone: NaN
+            return np.concatenate([median(part.reshape(len(part), -1), axis=1) for part in parts])
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ def middle(values: Floats) -> Floats:
 
 def widened(value: float, resampled: Floats, sweeps: int) -> Interval:
     """The percentile interval of a resampled value, widened around the value for the number of sweeps."""
-    low, high = np.percentile(resampled, [2.5, 97.5])
+    low, high = np.percentile(resampled[~np.isnan(resampled)], [2.5, 97.5])
     wider = widening(sweeps)
     return Interval(value, float(value - wider * (value - low)), float(value + wider * (high - value)))
 

@@ -103,3 +103,10 @@ def test_colour_is_for_terminals_that_want_it(tmp_path: Path) -> None:
     assert "\033[" in _on_a_terminal(command, {})
     assert "\033[" not in _on_a_terminal(command, {"NO_COLOR": "1"})
     assert "\033[" not in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("command", ["analyze", "compare"])
+def test_a_ratio_that_is_none_is_one_sentence(command: str) -> None:
+    result = CliRunner().invoke(main, [command, "run.jsonl", "--min-ratio", "1"], catch_exceptions=False)
+    said = "Error: --min-ratio 1 is not possible; give a ratio above 1, such as 1.10.\n"
+    assert (result.exit_code, result.stderr) == (2, said)

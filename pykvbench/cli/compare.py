@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from pykvbench.cli.options import min_ratio_option
 from pykvbench.cli.show import FINDINGS
 from pykvbench.errors import UsageError
 
@@ -19,13 +20,7 @@ from pykvbench.errors import UsageError
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Picture to write as well: .png, .svg or .pdf.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print markdown, to paste into an issue.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout and nothing else.")
-@click.option(
-    "--min-ratio",
-    type=click.FloatRange(1.0, min_open=True),
-    default=1.10,
-    show_default=True,
-    help="Smallest excess that is a finding.",
-)
+@min_ratio_option
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -101,19 +101,24 @@ def run_options(command: Command) -> Command:
     return _apply(options, command)
 
 
+def min_ratio_option(command: Command) -> Command:
+    """The least excess that is a finding."""
+    return click.option(
+        "--min-ratio",
+        type=float,
+        callback=_above_one,
+        default=1.10,
+        metavar="RATIO",
+        show_default=True,
+        help="Least excess that counts: 1.10 is 10 % more than expected.",
+    )(command)
+
+
 def result_options(command: Command) -> Command:
     """Options of every command that ends in a verdict."""
     options = (
         click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout and nothing else."),
-        click.option(
-            "--min-ratio",
-            type=float,
-            callback=_above_one,
-            default=1.10,
-            metavar="RATIO",
-            show_default=True,
-            help="Least excess that counts: 1.10 is 10 % more than expected.",
-        ),
+        min_ratio_option,
         click.option("--fail-on-finding", is_flag=True, help="Exit with status 1 when there is a finding."),
     )
     return _apply(options, command)

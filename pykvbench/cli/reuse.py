@@ -104,9 +104,12 @@ def command(
 
 def _cost(plan: ReusePlan) -> str:
     """What the run will do, said before it starts."""
+    from pykvbench.analysis.sentences import counted
+
     cells = ", ".join(cell.label for cell in plan.cells)
     disk = f", up to {plan.disk_bytes / 2**20:.0f} MiB on the disk" if plan.disk_bytes else ""
     return (
-        f"{cells}: {len(plan.lengths)} prompts x {plan.repeats} repeats = {len(plan.launches())} fresh processes, each "
-        f"computing its prompt twice or more{disk}; then shorter prompts, to find from where restoring pays."
+        f"{cells}: {counted(len(plan.lengths), 'prompt')} x {counted(plan.repeats, 'repeat')} in "
+        f"{counted(len(plan.launches()), 'fresh process')}, each computing its prompt twice or more{disk}; then shorter "
+        "prompts, to find from where restoring pays."
     )

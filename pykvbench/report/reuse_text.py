@@ -9,6 +9,7 @@ import numpy as np
 
 from pykvbench.analysis.finding import CellResult, Result
 from pykvbench.analysis.reuse_table import ELSEWHERE, PUBLISHED, RECOMPUTE, BreakEven, ReuseRow, ReuseTable, Span
+from pykvbench.analysis.sentences import counted
 from pykvbench.report import numbers, sentence
 
 _BOLD, _PLAIN = "\033[1m", "\033[0m"
@@ -121,7 +122,10 @@ def _cell(cell: CellResult, width: int) -> list[list[str]]:
     if known is None or not known.rows:
         return [[f"{cell.cell}: nothing measured"]]
     processes = max(len(row.ttft) for row in known.rows)
-    blocks = [_wrap(f"{cell.cell}: first token, median and range of {processes} processes", width), table(known.rows)]
+    blocks = [
+        _wrap(f"{cell.cell}: first token, median and range of {counted(processes, 'process')}", width),
+        table(known.rows),
+    ]
     if any(row.searched for row in known.rows):
         blocks.append(_wrap("* measured to find from where restoring pays", width, indent=2))
     blocks.append([""])

@@ -110,6 +110,6 @@ def _cost(plan: ReusePlan) -> str:
     disk = f", up to {plan.disk_bytes / 2**20:.0f} MiB on the disk" if plan.disk_bytes else ""
     return (
         f"{cells}: {counted(len(plan.lengths), 'prompt')} x {counted(plan.repeats, 'repeat')} in "
-        f"{counted(len(plan.launches()), 'fresh process')}, each computing its prompt twice or more{disk}; then shorter "
-        "prompts, to find from where restoring pays."
+        f"{counted(len(plan.launches()), 'fresh process')}, each computing its prompt twice or more{disk}; then "
+        "shorter prompts, to find from where restoring pays."
     )

@@ -122,10 +122,8 @@ def _cell(cell: CellResult, width: int) -> list[list[str]]:
     if known is None or not known.rows:
         return [[f"{cell.cell}: nothing measured"]]
     processes = max(len(row.ttft) for row in known.rows)
-    blocks = [
-        _wrap(f"{cell.cell}: first token, median and range of {counted(processes, 'process')}", width),
-        table(known.rows),
-    ]
+    over = counted(processes, "process")
+    blocks = [_wrap(f"{cell.cell}: first token, median and range of {over}", width), table(known.rows)]
     if any(row.searched for row in known.rows):
         blocks.append(_wrap("* measured to find from where restoring pays", width, indent=2))
     blocks.append([""])

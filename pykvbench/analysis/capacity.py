@@ -32,7 +32,7 @@ def analyze_capacity(run: Run) -> Result:
 
 def _cell(run: Run, index: int) -> CellResult:
     cell, plan = run.cells[index], run.plan
-    if entry(plan, "allocators", index) not in ALLOCATORS:
+    if entry(plan, "allocators", index) not in ALLOCATORS or not plan.get("tokens"):
         raise RunFileError("The run file's plan is not readable, so it cannot be analysed; start a new run.")
     mine = [line for line in run.servings if line["cell"] == index]
     limit = plan.get("budget") if isinstance(plan.get("budget"), int) else entry(plan, "memory", index)

@@ -48,11 +48,12 @@ class CapacityRow:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for the JSON document; latencies as medians with the repeats beside them."""
-        named = ("context", "concurrency", "policy", "outcome", "kv", "needed", "held", "memory")
+        named = ("context", "concurrency", "policy", "outcome", "kv", "needed", "memory")
         rest = ("rejected", "resident", "moves", "out_ns", "into_ns", "p99_cost", "more_sequences", "more_tokens")
         many = ("p50_ns", "p95_ns", "p99_ns", "max_ns", "tokens_per_s")
         return {
             **{name: getattr(self, name) for name in named},
+            "held": self.held if self.held == self.held else None,  # NaN where nothing was served
             **{name: middle(getattr(self, name)) if self.served else None for name in many},
             "repeats": {name: list(getattr(self, name)) for name in many},
             **{name: getattr(self, name) for name in rest},

@@ -18,6 +18,7 @@ from pykvbench.dispatch.route import Landmark
 from pykvbench.record import Run, Visits
 
 SLOW_HARNESS = 1e-3  # clock and call overhead above this share of a step is worth a note
+STANDSTILL_NS = 1e9  # between two visits; preparing one takes about as long as the one before took
 BLIND = 2.0  # a run that could not have seen a length cost twice as much is no evidence of smoothness
 
 
@@ -159,6 +160,20 @@ def _missing(run: Run, index: int, visits: Visits) -> Iterable[str]:
 LOSSES = ("crashed", "hung", "out-of-memory", "failed")
 
 
+def _standstills(visits: Visits) -> Iterable[str]:
+    """A process that was stopped, or starved, or slept: what it measures next may be of another state."""
+    if not len(visits):
+        return
+    still = visits.gap > max(STANDSTILL_NS, 20 * float(np.median(visits.gap)))
+    if still.any():
+        times = "once" if still.sum() == 1 else f"{still.sum()} times"
+        longest = int(np.argmax(visits.gap))
+        yield (
+            f"The run stood still {times} between two visits, longest for {visits.gap[longest] / 1e9:.1f} s before "
+            f"L = {visits.length[longest]}: it was stopped or starved."
+        )
+
+
 def _run_notes(run: Run) -> Iterable[str]:
     """What may have disturbed the run as a whole."""
     yield from (str(note) for note in run.header.get("notes") or ())
@@ -167,6 +182,7 @@ def _run_notes(run: Run) -> Iterable[str]:
     if injected := run.plan.get("inject"):
         where = ", ".join(str(text) for text in injected)
         yield f"Extra work was injected on purpose at {where}: this run is a test of the instrument."
+    yield from _standstills(run.visits)
     clock = run.header.get("clock") or {}
     overhead = clock.get("overhead_ns")
     if isinstance(overhead, (int, float)) and len(run.visits):

@@ -15,6 +15,7 @@ from pykvbench.cell import Cell
 from pykvbench.drivers.availability import require
 from pykvbench.drivers.numpy_driver import reference
 from pykvbench.errors import BackendUnavailable
+from pykvbench.experiment.clocks import Clocks
 from pykvbench.experiment.header import header
 from pykvbench.experiment.interpreter import Interpreter
 from pykvbench.experiment.room import require_room
@@ -63,6 +64,7 @@ class Supervisor:
     process: int = 0
     done: int = 0
     lost: int = 0
+    clocks: Clocks = field(default_factory=Clocks)
     _references: dict[tuple[Geometry, tuple[int, ...]], Path] = field(default_factory=dict)
 
     def event(self, name: str, **values: Any) -> None:
@@ -75,6 +77,8 @@ class Supervisor:
 
     def count(self, label: str, round: int) -> None:
         """One more is measured."""
+        for name, detail in self.clocks.changes():
+            self.event(name, detail=detail)
         self.done += 1
         self.report(Progress(self.done, self.total, label, round))
 

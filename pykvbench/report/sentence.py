@@ -26,6 +26,7 @@ _EVENTS = {
     "interrupted": "The run was interrupted",
     "resumed": "The run was resumed",
     "slept": "The machine slept",
+    "clock-stepped": "The system's clock was set, on which no time here depends",
 }
 
 

@@ -149,10 +149,10 @@ def detector(n: int, lasting: int) -> float:
     """Seconds of CPU that the detector takes over n lengths, with one spike or with so many drops that stay down."""
     rng = np.random.default_rng(0)
     lengths = np.arange(1, n + 1)
-    cost = 1e5 * (1 + lengths / n) * np.where(lengths == n // 2, 3.0, 1.0)
+    cost = 1e9 * (1 + lengths / n) * np.where(lengths == n // 2, 3.0, 1.0)
     for drop in range(lasting):
-        cost = np.where(lengths > (drop + 1) * n // (lasting + 1), cost / 1.3, cost)
-    sweeps_ns = np.maximum(cost, 1.0) * np.exp(0.02 * rng.standard_normal((5, n)))
+        cost = np.where(lengths > (drop + 1) * n // (lasting + 1), cost / 1.15, cost)
+    sweeps_ns = cost * np.exp(0.02 * rng.standard_normal((5, n)))
     order = np.array([np.argsort(rng.permutation(n)) for _ in range(5)], dtype=np.float64)
     began = time.process_time()
     found = spikes.detect(lengths, sweeps_ns, order=order)

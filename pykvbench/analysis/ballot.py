@@ -9,7 +9,7 @@ import numpy as np
 
 from pykvbench.analysis.envelope import suffix_minimum
 from pykvbench.analysis.finding import Floats, Ints
-from pykvbench.analysis.levels import Levels
+from pykvbench.analysis.levels import Levels, median_over_sweeps
 from pykvbench.analysis.votes import MIN_SWEEPS, Bools, background_rates, tail
 
 
@@ -48,7 +48,7 @@ def vote(levels: Levels, smoothed: Floats, breaks: tuple[int, ...], threshold: f
     consistent, intermittent = np.zeros_like(candidates), np.zeros_like(candidates)
     index = np.flatnonzero(significant)
     if index.size:
-        height = np.nanmedian(np.where(votes[:, index], above[:, index], np.nan), axis=0)
+        height = median_over_sweeps(np.where(votes[:, index], above[:, index], np.nan))
         clean = (present[:, index] & ~votes[:, index] & (above[:, index] < height / 2)).sum(axis=0)
         split = (clean >= 2) & (clean > seen[index] / 4)
         consistent[index] = candidates[index] & ~split

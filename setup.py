@@ -63,6 +63,8 @@ setup(
         "click>=8.1",
         "matplotlib",
     ],
-    extras_require={"test": ["pytest", "pytest-timeout", "hypothesis", "ruff", "mypy", "pybind11>=3", "ziglang"]},
+    extras_require={
+        "test": ["pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "ruff", "mypy", "pybind11>=3", "ziglang"]
+    },
     entry_points={"console_scripts": ["pykvbench = pykvbench.__main__:run"]},
 )

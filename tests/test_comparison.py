@@ -53,6 +53,7 @@ def test_the_sweeps_needed_follow_the_width_of_the_interval() -> None:
     assert sweeps_needed(Interval(1.5, 1.01, 2.0), 5) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paired", [True, False])
 def test_a_against_a_is_the_same_and_never_slower_or_faster(paired: bool) -> None:
     verdicts = []
@@ -63,6 +64,7 @@ def test_a_against_a_is_the_same_and_never_slower_or_faster(paired: bool) -> Non
     assert set(verdicts) <= {"SAME", "AMBIGUOUS"}
 
 
+@pytest.mark.slow
 def test_a_against_a_under_a_bursty_load_is_hardly_ever_wrong() -> None:
     verdicts = []
     for seed in range(200):
@@ -113,6 +115,7 @@ def test_processes_that_disagree_are_ambiguous_and_the_reason_says_how_many_woul
     assert comparison.reason.endswith(" as noisy as these would tell.")
 
 
+@pytest.mark.slow
 def test_a_crossover_lies_within_its_interval() -> None:
     """From 15 % faster to 15 % slower, crossing at 455, with processes that differ by 1 %."""
     tilted = BASE * np.exp(np.linspace(-0.15, 0.15, len(LENGTHS)))
@@ -137,6 +140,7 @@ def test_curves_that_jump_past_each_other_cross_at_the_jump_and_the_verdict_depe
     assert [part.verdict for part in comparison.stretches][-1] == "SLOWER"
 
 
+@pytest.mark.slow
 def test_a_spike_in_one_arm_is_named_for_that_arm_only() -> None:
     for seed in range(20):
         spiked = np.where(LENGTHS == 421, 20 * BASE, BASE)

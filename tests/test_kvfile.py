@@ -227,7 +227,7 @@ def kill_writers(folder: Path, times: int) -> int:
 
 
 def test_a_writer_that_is_killed_never_leaves_a_file_that_is_not_whole(tmp_path: Path) -> None:
-    kill_writers(tmp_path, 6)
+    kill_writers(tmp_path, 3)
 
 
 @pytest.mark.slow

@@ -21,5 +21,7 @@ def test_nothing_damaged_ends_in_a_traceback_or_an_unfounded_verdict() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_a_thousand_more(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, str(FUZZ), "--seed", "120", "--count", "1000"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, str(FUZZ), "--seed", "120", "--count", "1000"], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
